@@ -33,8 +33,8 @@ type reader struct {
 	row func(*view.Resource) view.Row
 }
 
-// List implements ui.Reader.
-func (r reader) List(ctx context.Context) (*view.List, error) {
+// ListResources implements ui.Reader.
+func (r reader) ListResources(ctx context.Context) (*view.List, error) {
 	found, missing, err := r.clients.selected(ctx, r.selection)
 	if err != nil {
 		return nil, err
@@ -42,8 +42,8 @@ func (r reader) List(ctx context.Context) (*view.List, error) {
 	return view.RowsBy(r.row, found, missing), nil
 }
 
-// Snapshot implements ui.Reader.
-func (r reader) Snapshot(ctx context.Context, kind view.Kind, namespace, name string) (*view.Snapshot, error) {
+// ReadSnapshot implements ui.Reader.
+func (r reader) ReadSnapshot(ctx context.Context, kind view.Kind, namespace, name string) (*view.Snapshot, error) {
 	return r.clients.snapshot(ctx, target{kind: kind, namespace: namespace, name: name}, true)
 }
 

@@ -40,8 +40,8 @@ type knownRight struct {
 
 var _ ui.Actor = (*actor)(nil)
 
-// Allowed implements ui.Actor. An API server that does not say it is no obstacle: it decides in the end.
-func (a *actor) Allowed(ctx context.Context, kind view.Kind, namespace string) error {
+// CheckAllowed implements ui.Actor. An API server that does not say it is no obstacle: it decides in the end.
+func (a *actor) CheckAllowed(ctx context.Context, kind view.Kind, namespace string) error {
 	key := namespace + "/" + kind.Plural
 	a.mu.Lock()
 	known, ok := a.rights[key]
@@ -170,8 +170,8 @@ func (a *actor) restart(ctx context.Context, act ui.Action, version string) (*ui
 	return p, err
 }
 
-// Propose implements ui.Actor.
-func (a *actor) Propose(ctx context.Context, act ui.Action) (*ui.Proposal, error) {
+// ProposeAction implements ui.Actor.
+func (a *actor) ProposeAction(ctx context.Context, act ui.Action) (*ui.Proposal, error) {
 	if act.Do == ui.Restart {
 		return a.restart(ctx, act, "")
 	}
@@ -240,8 +240,8 @@ func command(now *view.Resource, act ui.Action) string {
 	return now.Command(act.Do)
 }
 
-// Preview implements ui.Actor.
-func (a *actor) Preview(ctx context.Context, text string) (*ui.Proposal, error) {
+// PlanText implements ui.Actor.
+func (a *actor) PlanText(ctx context.Context, text string) (*ui.Proposal, error) {
 	objects, err := decodeObjects(strings.NewReader(text), "the text")
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
@@ -260,8 +260,8 @@ func (a *actor) Preview(ctx context.Context, text string) (*ui.Proposal, error) 
 	}, nil
 }
 
-// Act implements ui.Actor.
-func (a *actor) Act(ctx context.Context, act ui.Action, version string) error {
+// PerformAction implements ui.Actor.
+func (a *actor) PerformAction(ctx context.Context, act ui.Action, version string) error {
 	if act.Do == ui.Restart {
 		_, err := a.restart(ctx, act, version)
 		return err

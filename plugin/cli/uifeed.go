@@ -27,8 +27,8 @@ const (
 	pollPause, retryPause = 10 * time.Second, 2 * time.Second
 )
 
-// Follow implements ui.Follower.
-func (r reader) Follow(ctx context.Context, topic ui.Topic, changed func()) ui.Feed {
+// FollowTopic implements ui.Follower.
+func (r reader) FollowTopic(ctx context.Context, topic ui.Topic, changed func()) ui.Feed {
 	f := &feed{ctx: ctx, clients: r.clients, changed: changed}
 	go f.feelPulse(r.pulse)
 	if topic.Name == "" {
@@ -197,8 +197,8 @@ func (f *feed) State() ui.State {
 	return s
 }
 
-// List implements ui.Feed.
-func (f *feed) List() (*view.List, error) {
+// ListResources implements ui.Feed.
+func (f *feed) ListResources() (*view.List, error) {
 	f.mu.Lock()
 	var missing []view.Missing
 	known := true

@@ -20,8 +20,8 @@ const maxPageLog = 64 << 10
 // logReader reads logs for the pages.
 type logReader struct{ clients *clients }
 
-// Logs implements ui.LogReader.
-func (r logReader) Logs(ctx context.Context, kind view.Kind, namespace, name string, o view.LogOptions) ([]ui.Log, int, error) {
+// ReadLogs implements ui.LogReader.
+func (r logReader) ReadLogs(ctx context.Context, kind view.Kind, namespace, name string, o view.LogOptions) ([]ui.Log, int, error) {
 	s, err := r.clients.podSnapshot(ctx, target{kind, namespace, name})
 	if err != nil {
 		return nil, 0, err

@@ -16,14 +16,14 @@ import (
 
 // Actor changes the cluster as the user.
 type Actor interface {
-	// Allowed returns why the user may not change resources of a kind in a namespace, nil if nothing is known to be in the way.
-	Allowed(ctx context.Context, kind view.Kind, namespace string) error
-	// Propose returns the plan of an action without changing anything.
-	Propose(ctx context.Context, a Action) (*Proposal, error)
-	// Act carries an action out if the resource is still as it was proposed, by its resource version. Otherwise it returns ErrChanged.
-	Act(ctx context.Context, a Action, version string) error
-	// Preview returns the plan of applying resources in YAML, without changing anything. The answer has no version.
-	Preview(ctx context.Context, text string) (*Proposal, error)
+	// CheckAllowed returns why the user may not change resources of a kind in a namespace, nil if nothing is known to be in the way.
+	CheckAllowed(ctx context.Context, kind view.Kind, namespace string) error
+	// ProposeAction returns the plan of an action without changing anything.
+	ProposeAction(ctx context.Context, a Action) (*Proposal, error)
+	// PerformAction carries an action out if the resource is still as it was proposed, by its resource version. Otherwise it returns ErrChanged.
+	PerformAction(ctx context.Context, a Action, version string) error
+	// PlanText returns the plan of applying resources in YAML, without changing anything. The answer has no version.
+	PlanText(ctx context.Context, text string) (*Proposal, error)
 }
 
 // ErrChanged is the error for a resource that has changed since an action on it was proposed.
@@ -88,8 +88,8 @@ type offer struct {
 	First bool
 }
 
-// label returns an action in words, with the version that runs afterwards if that is known.
-func label(do, value, version string) string {
+// actionLabel returns an action in words, with the version that runs afterwards if that is known.
+func actionLabel(do, value, version string) string {
 	switch {
 	case do == Rollback && version != "", do == Hold && version != "":
 		return map[string]string{Rollback: "Roll back to ", Hold: "Hold "}[do] + version
@@ -113,8 +113,8 @@ const (
 	whyNothingGood = "No revision with a record of its spec has been ready yet."
 )
 
-// offers returns the actions that suit the state of a resource.
-func offers(kind view.Kind, s *view.Snapshot) []offer {
+// offersOf returns the actions that suit the state of a resource.
+func offersOf(kind view.Kind, s *view.Snapshot) []offer {
 	r := &s.Resource
 	var found []offer
 	deleting := ""
@@ -143,12 +143,12 @@ func offers(kind view.Kind, s *view.Snapshot) []offer {
 		}
 		add(Restart, "", why)
 	}
-	if r.Canary != nil && has(kind, Promote) {
+	if r.Canary != nil && hasAction(kind, Promote) {
 		add(Promote, string(r.Canary.UID), "")
 		add(Abort, string(r.Canary.UID), "")
 	}
 	switch {
-	case !has(kind, Hold):
+	case !hasAction(kind, Hold):
 	case r.HeldAt() != "":
 		add(Unhold, "", "")
 	case r.Serving != nil:
@@ -159,10 +159,10 @@ func offers(kind view.Kind, s *view.Snapshot) []offer {
 		add(Hold, view.LastGood, why)
 		found[len(found)-1].About = r.LastGoodInWords()
 		if r.LastGoodImage != "" {
-			found[len(found)-1].Verb = label(Hold, view.LastGood, view.Version(r.LastGoodImage))
+			found[len(found)-1].Verb = actionLabel(Hold, view.LastGood, view.Version(r.LastGoodImage))
 		}
 	}
-	if has(kind, Scale) && (r.Serving == nil || r.Serving.Autoscaling == nil) {
+	if hasAction(kind, Scale) && (r.Serving == nil || r.Serving.Autoscaling == nil) {
 		add(Scale, strconv.FormatInt(int64(r.WantedPods()), 10), "")
 	}
 	return found
@@ -170,10 +170,10 @@ func offers(kind view.Kind, s *view.Snapshot) []offer {
 
 // withFirst returns the offers with the suggested action at the beginning.
 func withFirst(kind view.Kind, offers []offer, suggested *view.Suggestion) []offer {
-	if suggested == nil || !has(kind, suggested.Do) {
+	if suggested == nil || !hasAction(kind, suggested.Do) {
 		return offers
 	}
-	first := offer{Do: suggested.Do, Verb: label(suggested.Do, suggested.Value, suggested.Version), Value: suggested.Value, About: suggested.Effect, First: true}
+	first := offer{Do: suggested.Do, Verb: actionLabel(suggested.Do, suggested.Value, suggested.Version), Value: suggested.Value, About: suggested.Effect, First: true}
 	if at := slices.IndexFunc(offers, func(o offer) bool { return o.Do == suggested.Do }); at >= 0 {
 		first.Why = offers[at].Why
 		offers = slices.Delete(offers, at, at+1)
@@ -181,8 +181,8 @@ func withFirst(kind view.Kind, offers []offer, suggested *view.Suggestion) []off
 	return append([]offer{first}, offers...)
 }
 
-// has reports whether a kind of resources has an action.
-func has(kind view.Kind, do string) bool {
+// hasAction reports whether a kind of resources has an action.
+func hasAction(kind view.Kind, do string) bool {
 	switch do {
 	case Hold, Unhold, Promote, Abort:
 		return kind.Holds
@@ -196,15 +196,15 @@ func has(kind view.Kind, do string) bool {
 	return verbs[do] != ""
 }
 
-// action returns the action in a request's address, false for an action that the kind does not have.
-func action(r *http.Request) (Action, bool) {
+// parseAction returns the action in a request's address, false for an action that the kind does not have.
+func parseAction(r *http.Request) (Action, bool) {
 	kind, known := view.KindOf(r.PathValue("kind"))
 	a := Action{Kind: kind, Namespace: r.PathValue("namespace"), Name: r.PathValue("name"), Do: r.PathValue("action"), Value: r.FormValue("value")}
-	return a, known && has(kind, a.Do)
+	return a, known && hasAction(kind, a.Do)
 }
 
-// check returns the error in the value of an action, empty for a valid value.
-func (a *Action) check() string {
+// checkValue returns the error in the value of an action, empty for a valid value.
+func (a *Action) checkValue() string {
 	switch a.Do {
 	case Scale:
 		if n, err := strconv.ParseInt(a.Value, 10, 32); err != nil || n < 0 || a.Value != strconv.FormatInt(n, 10) {
@@ -228,22 +228,22 @@ func (a *Action) check() string {
 
 // actionPage shows the plan of an action, with the button that carries it out.
 func (s *Server) actionPage(w http.ResponseWriter, r *http.Request) {
-	a, known := action(r)
+	a, known := parseAction(r)
 	if !known {
 		s.noPage(w, r)
 		return
 	}
-	s.propose(w, r, a, http.StatusOK, "")
+	s.proposeAction(w, r, a, http.StatusOK, "")
 }
 
-// propose answers with the plan of an action. problem is the error of an earlier attempt.
-func (s *Server) propose(w http.ResponseWriter, r *http.Request, a Action, status int, problem string) {
-	data := s.common(r)
+// proposeAction answers with the plan of an action. problem is the error of an earlier attempt.
+func (s *Server) proposeAction(w http.ResponseWriter, r *http.Request, a Action, status int, problem string) {
+	data := s.commonData(r)
 	verb := verbs[a.Do]
-	data["Value"], data["Back"] = a.Value, s.address(a.Kind.Name, a.Namespace, a.Name)
-	if wrong := a.check(); wrong != "" {
+	data["Value"], data["Back"] = a.Value, s.resourcePath(a.Kind.Name, a.Namespace, a.Name)
+	if wrong := a.checkValue(); wrong != "" {
 		status, problem = http.StatusBadRequest, wrong
-	} else if proposal, err := s.options.Actor.Propose(r.Context(), a); err != nil {
+	} else if proposal, err := s.options.Actor.ProposeAction(r.Context(), a); err != nil {
 		if !strings.Contains(problem, err.Error()) {
 			problem = strings.TrimSpace(problem + " " + err.Error())
 		}
@@ -252,43 +252,43 @@ func (s *Server) propose(w http.ResponseWriter, r *http.Request, a Action, statu
 		}
 	} else {
 		data["Proposal"] = proposal
-		verb = label(a.Do, a.Value, proposal.To)
+		verb = actionLabel(a.Do, a.Value, proposal.To)
 	}
 	data["Verb"], data["Title"] = verb, verb+": "+a.Kind.Name+" "+a.Namespace+"/"+a.Name
 	data["Problem"] = view.Clean(problem)
-	s.render(w, status, "action.html", data)
+	s.renderPage(w, status, "action.html", data)
 }
 
-// act carries out an action as it was proposed, and leads back to the resource.
-func (s *Server) act(w http.ResponseWriter, r *http.Request) {
-	a, known := action(r)
+// performAction carries out an action as it was proposed, and leads back to the resource.
+func (s *Server) performAction(w http.ResponseWriter, r *http.Request) {
+	a, known := parseAction(r)
 	if !known {
 		s.noPage(w, r)
 		return
 	}
 	version := r.PostFormValue("version")
-	if version == "" || a.check() != "" {
-		s.propose(w, r, a, http.StatusBadRequest, "")
+	if version == "" || a.checkValue() != "" {
+		s.proposeAction(w, r, a, http.StatusBadRequest, "")
 		return
 	}
-	switch err := s.options.Actor.Act(r.Context(), a, version); {
+	switch err := s.options.Actor.PerformAction(r.Context(), a, version); {
 	case errors.Is(err, ErrChanged):
-		s.propose(w, r, a, http.StatusConflict, "The resource has changed meanwhile, and nothing was done. This is the plan of now.")
+		s.proposeAction(w, r, a, http.StatusConflict, "The resource has changed meanwhile, and nothing was done. This is the plan of now.")
 	case errors.Is(err, ErrPartial):
-		s.propose(w, r, a, statusOf(err), err.Error())
+		s.proposeAction(w, r, a, statusOf(err), err.Error())
 	case err != nil:
-		s.propose(w, r, a, statusOf(err), "Nothing was done: "+err.Error())
+		s.proposeAction(w, r, a, statusOf(err), "Nothing was done: "+err.Error())
 	default:
-		if secret, ok := s.secret(r); ok {
-			s.sessions.leaveNote(secret, s.address(a.Kind.Name, a.Namespace, a.Name), fmt.Sprintf(noteDone, label(a.Do, a.Value, "")))
+		if secret, ok := s.sessionSecret(r); ok {
+			s.sessions.leaveNote(secret, s.resourcePath(a.Kind.Name, a.Namespace, a.Name), fmt.Sprintf(noteDone, actionLabel(a.Do, a.Value, "")))
 		}
-		http.Redirect(w, r, s.address(a.Kind.Name, a.Namespace, a.Name), http.StatusSeeOther)
+		http.Redirect(w, r, s.resourcePath(a.Kind.Name, a.Namespace, a.Name), http.StatusSeeOther)
 	}
 }
 
-// address is the path of the page of a resource.
-func (s *Server) address(kind, namespace, name string) string {
-	return s.page(strings.ToLower(kind) + "/" + namespace + "/" + name)
+// resourcePath is the path of the page of a resource.
+func (s *Server) resourcePath(kind, namespace, name string) string {
+	return s.pagePath(strings.ToLower(kind) + "/" + namespace + "/" + name)
 }
 
 // addActions adds the available actions to the page of a resource, or the reason why there are none.
@@ -297,17 +297,17 @@ func (s *Server) addActions(r *http.Request, data map[string]any, kind view.Kind
 		return
 	}
 	found := &shown.Resource
-	data["Address"] = s.address(kind.Name, found.ObjectMeta.Namespace, found.ObjectMeta.Name)
-	data["Draft"] = s.page("plan") + "?" + url.Values{"of": {strings.ToLower(kind.Name) + "/" + found.ObjectMeta.Namespace + "/" + found.ObjectMeta.Name}}.Encode()
+	data["Address"] = s.resourcePath(kind.Name, found.ObjectMeta.Namespace, found.ObjectMeta.Name)
+	data["Draft"] = s.pagePath("plan") + "?" + url.Values{"of": {strings.ToLower(kind.Name) + "/" + found.ObjectMeta.Namespace + "/" + found.ObjectMeta.Name}}.Encode()
 	why, _ := data["Why"].(*view.Why)
-	offered := withFirst(kind, offers(kind, shown), why.Suggested)
+	offered := withFirst(kind, offersOf(kind, shown), why.Suggested)
 	data["Offers"] = offered
 	if len(offered) > 0 && offered[0].First {
 		data["First"] = offered[0]
 	}
-	if err := s.options.Actor.Allowed(r.Context(), kind, found.ObjectMeta.Namespace); err != nil {
+	if err := s.options.Actor.CheckAllowed(r.Context(), kind, found.ObjectMeta.Namespace); err != nil {
 		data["NotAllowed"] = err.Error()
 		return
 	}
-	data["Returns"], data["Holds"] = has(kind, Rollback), has(kind, Hold)
+	data["Returns"], data["Holds"] = hasAction(kind, Rollback), hasAction(kind, Hold)
 }

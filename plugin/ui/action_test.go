@@ -40,8 +40,8 @@ func TestActions(t *testing.T) {
 		}
 		actor := &acted{}
 		s := listenWith(t, newFake(), actor)
-		secret, _ := s.sessions.login(s.NewCode())
-		verb := label(do, values[do], "")
+		secret, _ := s.sessions.startSession(s.NewCode())
+		verb := actionLabel(do, values[do], "")
 		path := "app/shop/cart/" + do
 		page := visit(s, secret, path+"?value="+values[do], nil)
 		if text := page.Body.String(); page.Code != http.StatusOK || !strings.Contains(text, "plan of "+do+" cart "+values[do]) ||
@@ -95,7 +95,7 @@ func TestRefusedActions(t *testing.T) {
 	} {
 		actor := &acted{err: c.err}
 		s := listenWith(t, newFake(), actor)
-		secret, _ := s.sessions.login(s.NewCode())
+		secret, _ := s.sessions.startSession(s.NewCode())
 		answer := visit(s, secret, c.path, c.form)
 		if text := answer.Body.String(); answer.Code != c.status || !strings.Contains(text, c.says) {
 			t.Errorf("%s: %d, want %d\n%s", name, answer.Code, c.status, text)
@@ -118,7 +118,7 @@ func TestActionsOfKinds(t *testing.T) {
 		for do := range verbs {
 			actor := &acted{}
 			s := listenWith(t, newFake(), actor)
-			secret, _ := s.sessions.login(s.NewCode())
+			secret, _ := s.sessions.startSession(s.NewCode())
 			path := kind + "/shop/cart/" + do
 			page := visit(s, secret, path+"?value="+values[do], nil)
 			visit(s, secret, path, url.Values{"value": {values[do]}, "version": {"7"}})
@@ -172,7 +172,7 @@ func TestOffers(t *testing.T) {
 				actor.allowed = errors.New("you may not patch apps in shop")
 			}
 			s := listenWith(t, f, actor)
-			secret, _ := s.sessions.login(s.NewCode())
+			secret, _ := s.sessions.startSession(s.NewCode())
 			text := visit(s, secret, "app/shop/cart", nil).Body.String()
 			for _, link := range c.offered {
 				if leadsTo(text, link) != allowed {
@@ -190,7 +190,7 @@ func TestOffers(t *testing.T) {
 			checkDisabled(t, name, text)
 		}
 		s := listenWith(t, f, nil)
-		secret, _ := s.sessions.login(s.NewCode())
+		secret, _ := s.sessions.startSession(s.NewCode())
 		if text := visit(s, secret, "app/shop/cart", nil).Body.String(); strings.Contains(text, `class="button`) {
 			t.Errorf("%s: the page that only reads offers actions", name)
 		}
@@ -226,7 +226,7 @@ func TestDisabledSaysWhy(t *testing.T) {
 	app := &appv1.App{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart", DeletionTimestamp: ptr.To(metav1.Now())}}
 	f.snapshot.Resource, _ = view.Of(app)
 	s := listenWith(t, f, actor)
-	secret, _ := s.sessions.login(s.NewCode())
+	secret, _ := s.sessions.startSession(s.NewCode())
 	text := visit(s, secret, "app/shop/cart", nil).Body.String()
 	if n := strings.Count(text, "<button disabled"); n < 4 || strings.Count(text, whyDeleting) != n {
 		t.Errorf("%d disabled buttons:\n%s", n, text)
@@ -247,7 +247,7 @@ func TestScaleOfTheSpec(t *testing.T) {
 		app.Spec.Replicas, app.Status.Ready = stated, "1/2"
 		r, _ := view.Of(app)
 		kind, _ := view.KindOf("app")
-		all := offers(kind, &view.Snapshot{Resource: r})
+		all := offersOf(kind, &view.Snapshot{Resource: r})
 		if last := all[len(all)-1]; last.Do != Scale || last.Value != want {
 			t.Errorf("the offer is %+v, want %s pods", last, want)
 		}

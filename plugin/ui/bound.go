@@ -32,8 +32,8 @@ func (s *Server) boundPage(r route) http.HandlerFunc {
 	}
 }
 
-// unanswered reports whether a page was not read because the API server does not answer, or not in the time of a page.
-func unanswered(r *http.Request, err error) bool {
+// isUnanswered reports whether a page was not read because the API server does not answer, or not in the time of a page.
+func isUnanswered(r *http.Request, err error) bool {
 	return errors.Is(err, errAway) || err != nil && errors.Is(context.Cause(r.Context()), context.DeadlineExceeded)
 }
 
@@ -41,35 +41,35 @@ func unanswered(r *http.Request, err error) bool {
 // a problem with the time of that read.
 func (s *Server) readPage(r *http.Request, topic Topic) (found content, problem string, err error) {
 	found, err = s.current(r.Context(), topic)
-	if !unanswered(r, err) {
+	if !isUnanswered(r, err) {
 		return found, "", err
 	}
-	if known := s.hub.known(topic); known.list != nil || known.snapshot != nil {
+	if known := s.hub.knownContent(topic); known.list != nil || known.snapshot != nil {
 		return known, fmt.Sprintf(messageKnownSince, s.options.Wait, known.at.Format(time.TimeOnly)), nil
 	}
 	return content{}, "", fmt.Errorf(messageNoAnswer, s.options.Wait)
 }
 
-// live reads the state of a topic from the cluster.
-func (s *Server) live(ctx context.Context, topic Topic) (content, error) {
+// readTopic reads the state of a topic from the cluster.
+func (s *Server) readTopic(ctx context.Context, topic Topic) (content, error) {
 	found := content{at: s.options.Now()}
 	var err error
 	if topic.Name == "" {
-		found.list, err = s.options.Reader.List(ctx)
+		found.list, err = s.options.Reader.ListResources(ctx)
 	} else {
 		kind, _ := view.KindOf(topic.Kind)
-		found.snapshot, err = s.options.Reader.Snapshot(ctx, kind, topic.Namespace, topic.Name)
+		found.snapshot, err = s.options.Reader.ReadSnapshot(ctx, kind, topic.Namespace, topic.Name)
 	}
 	return found, err
 }
 
-// known returns the state of a topic that a page shows, or showed a short time ago.
-func (h *hub) known(topic Topic) content {
+// knownContent returns the state of a topic that a page shows, or showed a short time ago.
+func (h *hub) knownContent(topic Topic) content {
 	h.mu.Lock()
 	f := h.topics[topic]
 	h.mu.Unlock()
 	if f == nil {
 		return content{}
 	}
-	return f.content()
+	return f.latestContent()
 }

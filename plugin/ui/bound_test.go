@@ -22,9 +22,9 @@ func (hung) wait(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (h hung) List(ctx context.Context) (*view.List, error) { return nil, h.wait(ctx) }
+func (h hung) ListResources(ctx context.Context) (*view.List, error) { return nil, h.wait(ctx) }
 
-func (h hung) Snapshot(ctx context.Context, _ view.Kind, _, _ string) (*view.Snapshot, error) {
+func (h hung) ReadSnapshot(ctx context.Context, _ view.Kind, _, _ string) (*view.Snapshot, error) {
 	return nil, h.wait(ctx)
 }
 
@@ -34,7 +34,9 @@ type hungActor struct {
 	hung
 }
 
-func (h hungActor) Propose(ctx context.Context, _ Action) (*Proposal, error) { return nil, h.wait(ctx) }
+func (h hungActor) ProposeAction(ctx context.Context, _ Action) (*Proposal, error) {
+	return nil, h.wait(ctx)
+}
 
 // TestPagesAnswerWithinABound opens each page while the API server hangs. A page is answered with the reason, or with what is known, and since when.
 func TestPagesAnswerWithinABound(t *testing.T) {
@@ -42,7 +44,7 @@ func TestPagesAnswerWithinABound(t *testing.T) {
 	f := hung{newFake()}
 	s := listenWith(t, f, hungActor{&acted{}, f})
 	s.options.Wait = time.Millisecond
-	secret, _ := s.sessions.login(s.NewCode())
+	secret, _ := s.sessions.startSession(s.NewCode())
 	for _, path := range []string{"", "app/shop/cart", "app/shop/cart/pause"} {
 		page := visit(s, secret, path, nil)
 		if page.Code < http.StatusBadRequest || strings.Contains(page.Body.String(), "no time limit") {

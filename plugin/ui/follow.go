@@ -14,9 +14,9 @@ import (
 
 // Follower follows the cluster as the user.
 type Follower interface {
-	// Follow follows what the page of a topic shows until the context ends. It calls changed after each change of it, and of the
+	// FollowTopic follows what the page of a topic shows until the context ends. It calls changed after each change of it, and of the
 	// feed's State.
-	Follow(ctx context.Context, topic Topic, changed func()) Feed
+	FollowTopic(ctx context.Context, topic Topic, changed func()) Feed
 }
 
 // Topic is the subject of a page: a resource, or the list of all resources if it has no name.
@@ -29,8 +29,8 @@ type Topic struct {
 type Feed interface {
 	// State is how the cluster is followed at the moment.
 	State() State
-	// List returns all resources, nil while they are not known yet. It sends no request. A topic of one resource has none.
-	List() (*view.List, error)
+	// ListResources returns all resources, nil while they are not known yet. It sends no request. A topic of one resource has none.
+	ListResources() (*view.List, error)
 }
 
 // State is how the cluster is followed.
@@ -44,8 +44,8 @@ type State struct {
 	Polled []view.Missing
 }
 
-// words returns the text of a page on a state, empty if the connection is good.
-func (s State) words() string {
+// connectionText returns the text of a page on a state, empty if the connection is good.
+func (s State) connectionText() string {
 	if !s.Away.IsZero() {
 		return "No connection to the cluster since " + s.Away.Format(time.TimeOnly) + ". What you see is of then."
 	}
@@ -118,8 +118,8 @@ type content struct {
 	stale bool
 }
 
-// known reports whether there is something to show.
-func (c *content) known() bool { return c.list != nil || c.snapshot != nil || c.err != nil }
+// isKnown reports whether there is something to show.
+func (c *content) isKnown() bool { return c.list != nil || c.snapshot != nil || c.err != nil }
 
 // followed is a topic with open pages, or one whose last page was closed a short time ago.
 type followed struct {
@@ -142,18 +142,18 @@ type followed struct {
 	missed bool
 }
 
-// wake signals news. A signal that is not received yet makes another unnecessary.
-func wake(news chan struct{}) {
+// signalNews signals news. A signal that is not received yet makes another unnecessary.
+func signalNews(news chan struct{}) {
 	select {
 	case news <- struct{}{}:
 	default:
 	}
 }
 
-// join has a page of a browser show a topic, in the place of an older one if its browser or all of them have many. It returns errTooMany if all have
+// openStream has a page of a browser show a topic, in the place of an older one if its browser or all of them have many. It returns errTooMany if all have
 // few.
-func (h *hub) join(ctx context.Context, session string, topic Topic) (*seat, error) {
-	if err := h.admit(ctx, session, topic); err != nil {
+func (h *hub) openStream(ctx context.Context, session string, topic Topic) (*seat, error) {
+	if err := h.awaitAdmission(ctx, session, topic); err != nil {
 		return nil, err
 	}
 	h.mu.Lock()
@@ -162,63 +162,63 @@ func (h *hub) join(ctx context.Context, session string, topic Topic) (*seat, err
 	if !ok {
 		return nil, errTooMany
 	}
-	taken := h.sit(session, topic) //nolint:contextcheck // The topic outlives the request.
+	taken := h.takeSeat(session, topic) //nolint:contextcheck // The topic outlives the request.
 	if taken == nil {
 		return nil, errTooMany
 	}
-	h.oust(oldest)
+	h.oustStream(oldest)
 	h.streams = append(h.streams, taken)
 	return taken, nil
 }
 
-// visit has a page of a browser show a topic once, without a stream. It returns errTooMany if too many topics are followed.
-func (h *hub) visit(ctx context.Context, session string, topic Topic) (*seat, error) {
-	if err := h.admit(ctx, session, topic); err != nil {
+// openVisit has a page of a browser show a topic once, without a stream. It returns errTooMany if too many topics are followed.
+func (h *hub) openVisit(ctx context.Context, session string, topic Topic) (*seat, error) {
+	if err := h.awaitAdmission(ctx, session, topic); err != nil {
 		return nil, err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	taken := h.sit(session, topic) //nolint:contextcheck // The topic outlives the request.
+	taken := h.takeSeat(session, topic) //nolint:contextcheck // The topic outlives the request.
 	if taken == nil {
 		return nil, errTooMany
 	}
 	return taken, nil
 }
 
-// admit waits until a topic may be followed that is not followed yet.
-func (h *hub) admit(ctx context.Context, session string, topic Topic) error {
+// awaitAdmission waits until a topic may be followed that is not followed yet.
+func (h *hub) awaitAdmission(ctx context.Context, session string, topic Topic) error {
 	h.mu.Lock()
 	isFollowed := h.topics[topic] != nil
 	h.mu.Unlock()
 	if isFollowed {
 		return nil
 	}
-	return h.limits.reads.wait(ctx, topic, session)
+	return h.limits.reads.awaitTurn(ctx, topic, session)
 }
 
-// sit returns a new seat of a topic, nil if too many topics are followed. The caller holds the lock.
-func (h *hub) sit(session string, topic Topic) *seat {
-	f := h.follow(session, topic)
+// takeSeat returns a new seat of a topic, nil if too many topics are followed. The caller holds the lock.
+func (h *hub) takeSeat(session string, topic Topic) *seat {
+	f := h.followTopic(session, topic)
 	if f == nil {
 		return nil
 	}
 	h.opened++
 	f.opened = h.opened
 	taken := &seat{session: session, followed: f, news: make(chan struct{}, 1), ousted: make(chan struct{})}
-	h.limits.reads.attend(topic, session)
+	h.limits.reads.addReader(topic, session)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.seats[taken] = true
 	if f.missed {
-		wake(f.dirty)
+		signalNews(f.dirty)
 	}
-	wake(taken.news)
+	signalNews(taken.news)
 	return taken
 }
 
-// follow begins to follow a topic, if it is not followed yet. It returns nil if there is no room for another one of the
+// followTopic begins to follow a topic, if it is not followed yet. It returns nil if there is no room for another one of the
 // reader. The caller holds the lock.
-func (h *hub) follow(session string, topic Topic) *followed {
+func (h *hub) followTopic(session string, topic Topic) *followed {
 	f := h.topics[topic]
 	if f == nil {
 		if topic.Name != "" && !h.makeRoom(session) {
@@ -226,10 +226,10 @@ func (h *hub) follow(session string, topic Topic) *followed {
 		}
 		ctx, end := context.WithCancel(h.ctx)
 		f = &followed{Topic: topic, dirty: make(chan struct{}, 1), end: end, seats: map[*seat]bool{}}
-		f.feed = h.options.Follower.Follow(ctx, topic, func() { wake(f.dirty) })
+		f.feed = h.options.Follower.FollowTopic(ctx, topic, func() { signalNews(f.dirty) })
 		h.topics[topic] = f
-		wake(f.dirty)
-		go h.read(ctx, f)
+		signalNews(f.dirty)
+		go h.readChanges(ctx, f)
 	}
 	if f.over != nil {
 		f.over.Stop()
@@ -238,33 +238,33 @@ func (h *hub) follow(session string, topic Topic) *followed {
 	return f
 }
 
-// leave ends a page.
-func (h *hub) leave(s *seat) {
+// closeStream ends a page.
+func (h *hub) closeStream(s *seat) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.remove(s)
+	h.removeStream(s)
 }
 
-// remove removes a page, if it was not removed yet. The caller holds the lock.
-func (h *hub) remove(s *seat) {
+// removeStream removes a page, if it was not removed yet. The caller holds the lock.
+func (h *hub) removeStream(s *seat) {
 	at := slices.Index(h.streams, s)
 	if at < 0 {
 		return
 	}
 	h.streams = slices.Delete(h.streams, at, at+1)
-	h.vacate(s)
+	h.leaveTopic(s)
 }
 
-// depart ends a visit.
-func (h *hub) depart(s *seat) {
+// closeVisit ends a visit.
+func (h *hub) closeVisit(s *seat) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.vacate(s)
+	h.leaveTopic(s)
 }
 
-// vacate removes a seat from its topic. After the last one the topic ends a short time later, unless another page opens. The caller holds
+// leaveTopic removes a seat from its topic. After the last one the topic ends a short time later, unless another page opens. The caller holds
 // the lock.
-func (h *hub) vacate(s *seat) {
+func (h *hub) leaveTopic(s *seat) {
 	f := s.followed
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -284,8 +284,8 @@ func (h *hub) vacate(s *seat) {
 	f.over, f.left = over, time.Now()
 }
 
-// read reads a topic after each change until the context ends, not too often, and wakes its pages.
-func (h *hub) read(ctx context.Context, f *followed) {
+// readChanges reads a topic after each change until the context ends, not too often, and wakes its pages.
+func (h *hub) readChanges(ctx context.Context, f *followed) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -308,18 +308,18 @@ func (h *hub) readOnce(ctx context.Context, f *followed) (pause time.Duration) {
 	reads := next.state.Begun && next.state.Away.IsZero()
 	switch {
 	case f.Name == "":
-		next.list, next.err = f.feed.List()
+		next.list, next.err = f.feed.ListResources()
 	case reads:
-		readers := f.begin(next.state)
+		readers := f.beginRead(next.state)
 		if len(readers) == 0 {
 			return pause
 		}
 		pause = pauseResource
-		if h.limits.reads.wait(ctx, f.Topic, readers...) != nil {
+		if h.limits.reads.awaitTurn(ctx, f.Topic, readers...) != nil {
 			return pause // The topic is over.
 		}
 		kind, _ := view.KindOf(f.Kind)
-		next.snapshot, next.err = h.options.Reader.Snapshot(ctx, kind, f.Namespace, f.Name)
+		next.snapshot, next.err = h.options.Reader.ReadSnapshot(ctx, kind, f.Namespace, f.Name)
 		next.state = f.feed.State()
 	}
 	f.mu.Lock()
@@ -331,11 +331,11 @@ func (h *hub) readOnce(ctx context.Context, f *followed) (pause time.Duration) {
 		f.failing = time.Time{}
 		if apierrors.IsForbidden(next.err) { // No event follows when the right is granted.
 			pause = pauseRefused
-			wake(f.dirty)
+			signalNews(f.dirty)
 		}
 	case failed:
 		pause = pauseProblem
-		wake(f.dirty)
+		signalNews(f.dirty)
 		if f.failing.IsZero() {
 			f.failing = time.Now()
 		}
@@ -343,30 +343,30 @@ func (h *hub) readOnce(ctx context.Context, f *followed) (pause time.Duration) {
 	if next.state.Away.IsZero() {
 		next.state.Away = f.failing
 	}
-	if failed || !next.known() {
+	if failed || !next.isKnown() {
 		// The previous content stays, or the content that the page was opened with.
 		next.list, next.snapshot, next.err, next.at = f.latest.list, f.latest.snapshot, f.latest.err, f.latest.at
 	}
 	f.latest = next
 	for taken := range f.seats {
-		wake(taken.news)
+		signalNews(taken.news)
 	}
 	return pause
 }
 
-// begin returns the readers that a read of a resource is for. Without readers, the next one has it read.
-func (f *followed) begin(state State) []string {
+// beginRead returns the readers that a read of a resource is for. Without readers, the next one has it read.
+func (f *followed) beginRead(state State) []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	readers := f.seated()
+	readers := f.seatedReaders()
 	if len(readers) == 0 {
 		f.missed, f.latest.state, f.failing = true, state, time.Time{}
 	}
 	return readers
 }
 
-// content returns the last read state of the topic.
-func (f *followed) content() content {
+// latestContent returns the last read state of the topic.
+func (f *followed) latestContent() content {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	latest := f.latest

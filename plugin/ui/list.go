@@ -41,8 +41,8 @@ func choiceOf(address *url.URL) choice {
 	return choice{filter: filter, rows: max(moreRows, int(rows)), refresh: query.Has("refresh"), wall: query.Get("view") == "wall"}
 }
 
-// chosen returns the choice in the address of a request. The list of a viewer has a limited number of rows.
-func (s *Server) chosen(r *http.Request) choice {
+// requestedChoice returns the choice in the address of a request. The list of a viewer has a limited number of rows.
+func (s *Server) requestedChoice(r *http.Request) choice {
 	c := choiceOf(r.URL)
 	if s.options.Viewer != nil {
 		c.most, c.rows = viewerRows, min(viewerRows, c.rows)
@@ -50,8 +50,8 @@ func (s *Server) chosen(r *http.Request) choice {
 	return c
 }
 
-// query is the choice as the end of an address.
-func (c choice) query() string {
+// encodeQuery is the choice as the end of an address.
+func (c choice) encodeQuery() string {
 	query := url.Values{}
 	if c.filter != "" {
 		query.Set("filter", c.filter)
@@ -68,8 +68,8 @@ func (c choice) query() string {
 	return "?" + query.Encode()
 }
 
-// with returns the choice with a value for a column in its filter, which replaces the previous one; an empty value removes it.
-func (c choice) with(column, value string) choice {
+// withValue returns the choice with a value for a column in its filter, which replaces the previous one; an empty value removes it.
+func (c choice) withValue(column, value string) choice {
 	words := slices.DeleteFunc(strings.Fields(c.filter), func(word string) bool { return valueOf(word, column) != "" })
 	if value != "" {
 		words = append(words, column+":"+value)
@@ -78,8 +78,8 @@ func (c choice) with(column, value string) choice {
 	return c
 }
 
-// of returns the value that the filter names for a column, empty if it names none.
-func (c choice) of(column string) string {
+// filterValue returns the value that the filter names for a column, empty if it names none.
+func (c choice) filterValue(column string) string {
 	for word := range strings.FieldsSeq(c.filter) {
 		if value := valueOf(word, column); value != "" {
 			return value
@@ -112,7 +112,7 @@ type item struct {
 
 // newItem returns the item of a row.
 func (s *Server) newItem(row *view.Row, now time.Time) item {
-	i := item{Row: *row, Link: s.address(row.Kind, row.Namespace, row.Name), To: view.Version(row.Image)}
+	i := item{Row: *row, Link: s.resourcePath(row.Kind, row.Namespace, row.Name), To: view.Version(row.Image)}
 	if row.Serving != "" {
 		i.From, i.To = view.Versions(row.Serving, row.Image)
 	}
@@ -133,11 +133,11 @@ func (i *item) ID() string {
 // barWidth is the width of the bar in its picture.
 const barWidth = 72
 
-// Bar is the part of the bar for the pods that are ready.
-func (i *item) Bar() int { return barPart(i.Pods.Ready, i.Pods.Wanted) }
+// ReadyPart is the part of the bar for the pods that are ready.
+func (i *item) ReadyPart() int { return barPart(i.Pods.Ready, i.Pods.Wanted) }
 
-// New is the part of the bar for the pods of the new version while a rollout replaces pods.
-func (i *item) New() int {
+// NewPart is the part of the bar for the pods of the new version while a rollout replaces pods.
+func (i *item) NewPart() int {
 	if i.State != view.StateRolling {
 		return 0
 	}
@@ -154,8 +154,8 @@ func barPart(n, of int) int {
 // maxName is how many characters of a namespace and a name a row has room for.
 const maxName = 36
 
-// Long reports whether the row may be too narrow for the name.
-func (i *item) Long() bool { return len(i.Namespace)+len(i.Name) > maxName }
+// IsLong reports whether the row may be too narrow for the name.
+func (i *item) IsLong() bool { return len(i.Namespace)+len(i.Name) > maxName }
 
 // count is how many resources a filter finds.
 type count struct {
@@ -178,9 +178,9 @@ type option struct {
 }
 
 func (s *Server) listPage(w http.ResponseWriter, r *http.Request) {
-	data, chosen := s.common(r), s.chosen(r)
+	data, chosen := s.commonData(r), s.requestedChoice(r)
 	found, problem, err := s.readPage(r, Topic{})
-	data["Events"] = s.page("events") + chosen.query()
+	data["Events"] = s.pagePath("events") + chosen.encodeQuery()
 	s.addList(data, chosen, found.list, err)
 	addTime(data, &found, problem)
 	status := http.StatusOK
@@ -191,7 +191,7 @@ func (s *Server) listPage(w http.ResponseWriter, r *http.Request) {
 	if chosen.wall {
 		data["Page"] = "wall"
 	}
-	s.render(w, status, "list.html", data)
+	s.renderPage(w, status, "list.html", data)
 }
 
 // addList adds the rows that were chosen, or why there are none.
@@ -199,21 +199,21 @@ func (s *Server) addList(data map[string]any, chosen choice, list *view.List, er
 	data["Filter"], data["Refresh"] = chosen.filter, chosen.refresh
 	again := chosen
 	again.refresh = !chosen.refresh
-	data["Again"] = again.query()
+	data["Again"] = again.encodeQuery()
 	if err != nil {
 		data["Problem"] = view.Clean(err.Error())
 		return
 	}
 	var rows []*view.Row
 	for i := range list.Items {
-		if row := &list.Items[i]; matches(row, chosen.filter) {
+		if row := &list.Items[i]; matchesFilter(row, chosen.filter) {
 			rows = append(rows, row)
 		}
 	}
 	all := chosen
 	all.filter = ""
 	data["Counts"], data["Menus"], data["NotShown"] = countsOf(list.Items, chosen), menusOf(list.Items, chosen), list.NotShown
-	data["None"], data["Clear"] = len(rows) == 0, all.query()
+	data["None"], data["Clear"] = len(rows) == 0, all.encodeQuery()
 	numbers := map[view.Group]int{}
 	for _, row := range rows {
 		numbers[row.State.Group()]++
@@ -228,7 +228,7 @@ func (s *Server) addList(data map[string]any, chosen choice, list *view.List, er
 	}
 	if left > 0 && (chosen.most == 0 || chosen.rows < chosen.most) {
 		chosen.rows += moreRows
-		data["More"] = option{Text: strconv.Itoa(min(left, moreRows)), Link: chosen.query() + "#" + items[len(items)-1].ID()}
+		data["More"] = option{Text: strconv.Itoa(min(left, moreRows)), Link: chosen.encodeQuery() + "#" + items[len(items)-1].ID()}
 	}
 	data["Items"] = items
 }
@@ -259,7 +259,7 @@ func countsOf(all []view.Row, chosen choice) []count {
 	}
 	var counts []count
 	if down > 0 {
-		counts = append(counts, count{view.MarkBad.Sign(), view.MarkBad, down, newOption(chosen, columnPods, podsNone).named(textNoPods)})
+		counts = append(counts, count{view.MarkBad.Sign(), view.MarkBad, down, newOption(chosen, columnPods, podsNone).withText(textNoPods)})
 	}
 	for _, group := range view.Groups {
 		if n := numbers[group]; n > 0 {
@@ -267,7 +267,7 @@ func countsOf(all []view.Row, chosen choice) []count {
 			if group == view.GroupNeedsYou && n > 1 {
 				text = textNeedYou
 			}
-			counts = append(counts, count{group.Mark().Sign(), group.Mark(), n, newOption(chosen, columnGroup, string(group)).named(text)})
+			counts = append(counts, count{group.Mark().Sign(), group.Mark(), n, newOption(chosen, columnGroup, string(group)).withText(text)})
 		}
 	}
 	return counts
@@ -280,8 +280,8 @@ const (
 	textNoPods, textNeedYou = "without a ready pod", "need you"
 )
 
-// named returns the option with another text.
-func (o option) named(text string) option {
+// withText returns the option with another text.
+func (o option) withText(text string) option {
 	o.Text = text
 	return o
 }
@@ -297,11 +297,11 @@ func menusOf(all []view.Row, chosen choice) []menu {
 		column string
 		values map[string]bool
 	}{{"kind", kinds}, {"namespace", namespaces}} {
-		if len(m.values) < 2 && chosen.of(m.column) == "" {
+		if len(m.values) < 2 && chosen.filterValue(m.column) == "" {
 			continue
 		}
-		made := menu{Name: m.column, Chosen: cmp.Or(chosen.of(m.column), "all")}
-		made.Options = append(made.Options, option{"all", chosen.with(m.column, "").query(), made.Chosen == "all"})
+		made := menu{Name: m.column, Chosen: cmp.Or(chosen.filterValue(m.column), "all")}
+		made.Options = append(made.Options, option{"all", chosen.withValue(m.column, "").encodeQuery(), made.Chosen == "all"})
 		for _, value := range slices.Sorted(maps.Keys(m.values)) {
 			option := newOption(chosen, m.column, value)
 			if option.Chosen { // As the cluster writes it.
@@ -316,15 +316,15 @@ func menusOf(all []view.Row, chosen choice) []menu {
 
 // newOption returns the link that limits a column to a value, or that removes this limit where the filter has it.
 func newOption(chosen choice, column, value string) option {
-	if strings.EqualFold(chosen.of(column), value) {
-		return option{value, chosen.with(column, "").query(), true}
+	if strings.EqualFold(chosen.filterValue(column), value) {
+		return option{value, chosen.withValue(column, "").encodeQuery(), true}
 	}
-	return option{value, chosen.with(column, value).query(), false}
+	return option{value, chosen.withValue(column, value).encodeQuery(), false}
 }
 
-// matches reports whether a row suits all words of a filter: each is in one of its columns, or, with the name of a column before it, as in
+// matchesFilter reports whether a row suits all words of a filter: each is in one of its columns, or, with the name of a column before it, as in
 // "state:ready", is the whole of that one.
-func matches(row *view.Row, filter string) bool {
+func matchesFilter(row *view.Row, filter string) bool {
 	columns := map[string]string{
 		"kind": row.Kind, "namespace": row.Namespace, "name": row.Name, "state": string(row.State), "reason": row.Reason,
 		columnGroup: string(row.State.Group()), columnPods: podsSome,

@@ -38,7 +38,7 @@ func TestChoice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := readable(choiceOf(parsed).with(c.column, c.value).query()); got != c.want {
+		if got := readable(choiceOf(parsed).withValue(c.column, c.value).encodeQuery()); got != c.want {
 			t.Errorf("%s with %s %q: %s, want %s", address, c.column, c.value, got, c.want)
 		}
 	}
@@ -100,7 +100,7 @@ func TestMoreRows(t *testing.T) {
 			t.Errorf("%d rows: more of them begin at %q", asked, at)
 		}
 	}
-	text, err := execute("rest", map[string]any{"Left": 50, "More": option{Text: "50", Link: "?rows=600#app/a/b"}})
+	text, err := executeTemplate("rest", map[string]any{"Left": 50, "More": option{Text: "50", Link: "?rows=600#app/a/b"}})
 	if err != nil || !strings.Contains(text, `50 more: use the filter, or <a href="?rows=600#app/a/b">show 50 of them</a>.`) {
 		t.Errorf("%v\n%s", err, text)
 	}
@@ -127,7 +127,7 @@ func TestLongTextsOfRows(t *testing.T) {
 	items, _ := data["Items"].([]item)
 	total := 0
 	for i := range items {
-		text, err := execute("row", &items[i])
+		text, err := executeTemplate("row", &items[i])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +171,7 @@ func TestMenus(t *testing.T) {
 		t.Errorf("there is nothing to choose from, but %+v", menus)
 	}
 	s := listen(t, newFake())
-	secret, _ := s.sessions.login(s.NewCode())
+	secret, _ := s.sessions.startSession(s.NewCode())
 	page := visit(s, secret, "?filter=kind:app", nil)
 	for _, wanted := range []string{"<summary>kind: App</summary>", `href="?filter=kind%3Aapp&#43;group%3Ain-progress"`} {
 		if text := page.Body.String(); page.Code != http.StatusOK || !strings.Contains(text, wanted) {

@@ -12,8 +12,8 @@ import (
 
 // LogReader reads logs as the user.
 type LogReader interface {
-	// Logs returns the latest lines of the logs that are chosen of a resource, and how many further logs are like them.
-	Logs(ctx context.Context, kind view.Kind, namespace, name string, o view.LogOptions) (logs []Log, more int, err error)
+	// ReadLogs returns the latest lines of the logs that are chosen of a resource, and how many further logs are like them.
+	ReadLogs(ctx context.Context, kind view.Kind, namespace, name string, o view.LogOptions) (logs []Log, more int, err error)
 }
 
 // Log is the latest lines of a log.
@@ -45,9 +45,9 @@ func (s *Server) logsPage(w http.ResponseWriter, r *http.Request) {
 	if previous, err := strconv.ParseBool(query.Get("previous")); err == nil {
 		o.Previous = &previous
 	}
-	data, status := s.common(r), http.StatusOK
-	data["Back"], data["Title"] = s.address(kind.Name, namespace, name), "Logs: "+kind.Name+" "+namespace+"/"+name
-	found, more, err := s.options.Logs.Logs(r.Context(), kind, namespace, name, o)
+	data, status := s.commonData(r), http.StatusOK
+	data["Back"], data["Title"] = s.resourcePath(kind.Name, namespace, name), "Logs: "+kind.Name+" "+namespace+"/"+name
+	found, more, err := s.options.Logs.ReadLogs(r.Context(), kind, namespace, name, o)
 	if err != nil {
 		status, data["Problem"] = statusOf(err), view.Clean(err.Error())
 	}
@@ -56,7 +56,7 @@ func (s *Server) logsPage(w http.ResponseWriter, r *http.Request) {
 		items[i] = logItem{found[i], linksOf(&found[i])}
 	}
 	data["Logs"], data["MoreLogs"] = items, more
-	s.render(w, status, "logs.html", data)
+	s.renderPage(w, status, "logs.html", data)
 }
 
 // logItem is a log with the links to others.

@@ -17,8 +17,8 @@ type logged struct {
 	o    view.LogOptions
 }
 
-// Logs implements LogReader.
-func (l *logged) Logs(_ context.Context, _ view.Kind, _, _ string, o view.LogOptions) ([]Log, int, error) {
+// ReadLogs implements LogReader.
+func (l *logged) ReadLogs(_ context.Context, _ view.Kind, _, _ string, o view.LogOptions) ([]Log, int, error) {
 	l.o = o
 	return l.logs, 2, l.err
 }
@@ -35,10 +35,10 @@ func TestLogsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.listener.Close() })
-	secret, _ := s.sessions.login(s.NewCode())
+	secret, _ := s.sessions.startSession(s.NewCode())
 	open := func(path string) (int, string) {
 		q := request{host: "127.0.0.1:" + s.port, method: http.MethodGet, cookie: secret}
-		answer := q.send(s, s.page("")+path)
+		answer := q.send(s, s.pagePath("")+path)
 		return answer.Code, answer.Body.String()
 	}
 	status, text := open("app/shop/cart/logs?pod=cart-1&container=cart&previous=true")

@@ -23,7 +23,7 @@ var assets embed.FS
 //go:embed templates/*.html
 var files embed.FS
 
-var pages = template.Must(template.New("").Funcs(template.FuncMap{"class": class, "shape": shape, "ago": view.Ago, "stamp": view.Stamp, "pieces": piecesOf, "brief": brief}).ParseFS(files, "templates/*.html"))
+var pages = template.Must(template.New("").Funcs(template.FuncMap{"class": styleClass, "shape": signOf, "ago": view.Ago, "stamp": view.Stamp, "pieces": piecesOf, "brief": shortenText}).ParseFS(files, "templates/*.html"))
 
 // serveAsset returns a handler that serves a file of the assets.
 func serveAsset(name, contentType string) http.HandlerFunc {
@@ -38,8 +38,8 @@ func serveAsset(name, contentType string) http.HandlerFunc {
 	}
 }
 
-// class returns the style class of a state or a mark, one of a fixed set, so that no text of the cluster becomes a class.
-func class(of any) string {
+// styleClass returns the style class of a state or a mark, one of a fixed set, so that no text of the cluster becomes a class.
+func styleClass(of any) string {
 	mark, _ := of.(view.Mark)
 	if state, ok := of.(view.State); ok {
 		mark = state.Mark()
@@ -54,8 +54,8 @@ func class(of any) string {
 // maxBrief is the maximum length of a text in a row of the list, in bytes of HTML. The page of the resource has the whole text.
 const maxBrief = 200
 
-// brief returns the beginning of a text that is too long for a row. The bytes count as a page has them: a quote takes five.
-func brief(text string) string {
+// shortenText returns the beginning of a text that is too long for a row. The bytes count as a page has them: a quote takes five.
+func shortenText(text string) string {
 	left := maxBrief
 	for i, char := range text {
 		if left -= len(template.HTMLEscapeString(string(char))); left < 0 {
@@ -65,8 +65,8 @@ func brief(text string) string {
 	return text
 }
 
-// shape returns the sign of a state or a mark, so that no one needs to tell colors apart.
-func shape(of any) string {
+// signOf returns the sign of a state or a mark, so that no one needs to tell colors apart.
+func signOf(of any) string {
 	if state, ok := of.(view.State); ok {
 		return state.Sign()
 	}
@@ -96,18 +96,18 @@ func piecesOf(text string) []piece {
 
 // noPage answers a request for a page that does not exist.
 func (s *Server) noPage(w http.ResponseWriter, r *http.Request) {
-	s.fail(w, r, http.StatusNotFound, "There is no such page.")
+	s.renderError(w, r, http.StatusNotFound, "There is no such page.")
 }
 
-// fail answers with a page that has a problem, and the way back.
-func (s *Server) fail(w http.ResponseWriter, r *http.Request, status int, problem string) {
-	data := s.common(r)
+// renderError answers with a page that has a problem, and the way back.
+func (s *Server) renderError(w http.ResponseWriter, r *http.Request, status int, problem string) {
+	data := s.commonData(r)
 	data["Problem"] = problem
-	s.render(w, status, "error.html", data)
+	s.renderPage(w, status, "error.html", data)
 }
 
-// render answers with a page. It is rendered as a whole first, so that no half a page is sent.
-func (s *Server) render(w http.ResponseWriter, status int, name string, data map[string]any) {
+// renderPage answers with a page. It is rendered as a whole first, so that no half a page is sent.
+func (s *Server) renderPage(w http.ResponseWriter, status int, name string, data map[string]any) {
 	var page bytes.Buffer
 	if err := pages.ExecuteTemplate(&page, name, data); err != nil {
 		http.Error(w, "The page cannot be made.", http.StatusInternalServerError)
@@ -118,14 +118,14 @@ func (s *Server) render(w http.ResponseWriter, status int, name string, data map
 	_, _ = w.Write(page.Bytes())
 }
 
-// common returns the data of all pages of a session.
-func (s *Server) common(r *http.Request) map[string]any {
+// commonData returns the data of all pages of a session.
+func (s *Server) commonData(r *http.Request) map[string]any {
 	token := ""
-	if secret, ok := s.secret(r); ok {
+	if secret, ok := s.sessionSecret(r); ok {
 		token = formToken(secret)
 	}
 	return map[string]any{
-		"Base": s.page(""), "Plans": s.options.Actor != nil, "Token": token, "Context": s.options.Context, "Namespaces": s.options.Namespaces,
+		"Base": s.pagePath(""), "Plans": s.options.Actor != nil, "Token": token, "Context": s.options.Context, "Namespaces": s.options.Namespaces,
 		"Time": s.options.Now().Format(time.TimeOnly), "Page": "",
 	}
 }
@@ -151,13 +151,13 @@ func (s *Server) resourcePage(w http.ResponseWriter, r *http.Request) {
 		s.noPage(w, r)
 		return
 	}
-	data := s.common(r)
+	data := s.commonData(r)
 	data["Kind"], data["Namespace"], data["Name"] = kind.Name, namespace, name
 	data["Refresh"], data["Title"] = r.URL.Query().Has("refresh"), kind.Name+" "+namespace+"/"+name
-	data["Again"] = choice{rows: moreRows, refresh: !r.URL.Query().Has("refresh")}.query()
-	data["Events"] = s.address(kind.Name, namespace, name) + "/events"
-	if secret, ok := s.secret(r); ok {
-		data["Done"] = s.sessions.takeNote(secret, s.address(kind.Name, namespace, name))
+	data["Again"] = choice{rows: moreRows, refresh: !r.URL.Query().Has("refresh")}.encodeQuery()
+	data["Events"] = s.resourcePath(kind.Name, namespace, name) + "/events"
+	if secret, ok := s.sessionSecret(r); ok {
+		data["Done"] = s.sessions.takeNote(secret, s.resourcePath(kind.Name, namespace, name))
 	}
 	found, problem, err := s.readPage(r, Topic{kind.Name, namespace, name})
 	s.addResource(r, data, kind, found.snapshot, err)
@@ -166,7 +166,7 @@ func (s *Server) resourcePage(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		status = statusOf(err)
 	}
-	s.render(w, status, "resource.html", data)
+	s.renderPage(w, status, "resource.html", data)
 }
 
 // canExist reports whether a resource can have a name in a namespace. For another one, a viewer sends no request and follows nothing; to a user, the
@@ -213,7 +213,7 @@ func (s *Server) addResource(r *http.Request, data map[string]any, kind view.Kin
 	lines, more := view.PodLines(found)
 	data["Pods"], data["MorePods"], data["AllPods"] = lines, more, view.CountPods(len(lines)+more)
 	if s.options.Logs != nil {
-		data["Logs"] = s.address(kind.Name, found.Resource.ObjectMeta.Namespace, found.Resource.ObjectMeta.Name) + "/logs"
+		data["Logs"] = s.resourcePath(kind.Name, found.Resource.ObjectMeta.Namespace, found.Resource.ObjectMeta.Name) + "/logs"
 	}
 	s.addActions(r, data, kind, found)
 }

@@ -13,27 +13,27 @@ import (
 
 // planPage shows a form for resources in YAML, with one of the cluster to begin with if the address names one.
 func (s *Server) planPage(w http.ResponseWriter, r *http.Request) {
-	data, status := s.common(r), http.StatusOK
+	data, status := s.commonData(r), http.StatusOK
 	data["Page"] = "plan"
 	if of := r.URL.Query().Get("of"); of != "" {
-		text, err := s.draft(r, of)
+		text, err := s.draftText(r, of)
 		if err != nil {
 			status, data["Problem"] = statusOf(err), err.Error()
 		}
 		data["Text"], data["Hidden"] = text, text == "" && err == nil
 	}
-	s.render(w, status, "plan.html", data)
+	s.renderPage(w, status, "plan.html", data)
 }
 
-// draft returns the resource of a path of the pages as a user would write it, empty if something in it is hidden: a plan of the text would
+// draftText returns the resource of a path of the pages as a user would write it, empty if something in it is hidden: a plan of the text would
 // count that as changed.
-func (s *Server) draft(r *http.Request, of string) (string, error) {
+func (s *Server) draftText(r *http.Request, of string) (string, error) {
 	path := strings.SplitN(of, "/", 3)
 	kind, known := view.KindOf(path[0])
 	if !known || len(path) < 3 {
 		return "", apierrors.NewBadRequest(fmt.Sprintf("%q is no KIND/NAMESPACE/NAME", of))
 	}
-	found, err := s.options.Reader.Snapshot(r.Context(), kind, path[1], path[2])
+	found, err := s.options.Reader.ReadSnapshot(r.Context(), kind, path[1], path[2])
 	if err != nil {
 		return "", err
 	}
@@ -49,15 +49,15 @@ func (s *Server) draft(r *http.Request, of string) (string, error) {
 
 // showPlan answers with the plan of the posted text. It changes nothing.
 func (s *Server) showPlan(w http.ResponseWriter, r *http.Request) {
-	data, status := s.common(r), http.StatusOK
+	data, status := s.commonData(r), http.StatusOK
 	data["Page"] = "plan"
 	// Browsers send line breaks as two characters each.
 	text := strings.ReplaceAll(r.PostFormValue("text"), "\r\n", "\n")
 	data["Text"] = text
-	if proposal, err := s.options.Actor.Preview(r.Context(), text); err != nil {
+	if proposal, err := s.options.Actor.PlanText(r.Context(), text); err != nil {
 		status, data["Problem"] = statusOf(err), err.Error()
 	} else {
 		data["Proposal"] = proposal
 	}
-	s.render(w, status, "plan.html", data)
+	s.renderPage(w, status, "plan.html", data)
 }

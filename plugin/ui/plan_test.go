@@ -24,7 +24,7 @@ func TestPlanPage(t *testing.T) {
 	} {
 		actor := &acted{err: c.err}
 		s := listenWith(t, newFake(), actor)
-		secret, _ := s.sessions.login(s.NewCode())
+		secret, _ := s.sessions.startSession(s.NewCode())
 		page := visit(s, secret, "plan", url.Values{"text": {"kind: App\r\nspec: {}"}})
 		text := page.Body.String()
 		for _, wanted := range append(c.says, "autocomplete=\"off\">\nkind: App\nspec: {}</textarea>") {
@@ -63,7 +63,7 @@ func TestPlanDraft(t *testing.T) {
 		f.snapshot.Resource, _ = view.Of(c.app)
 		f.err = c.err
 		s := listen(t, f)
-		secret, _ := s.sessions.login(s.NewCode())
+		secret, _ := s.sessions.startSession(s.NewCode())
 		page := visit(s, secret, "plan?"+url.Values{"of": {c.of}}.Encode(), nil)
 		if text := page.Body.String(); page.Code != c.status || !strings.Contains(text, c.says) || strings.Contains(text, "hidden-value") {
 			t.Errorf("%s: %d, want %d and %q\n%s", name, page.Code, c.status, c.says, text)
@@ -75,7 +75,7 @@ func TestPlanDraft(t *testing.T) {
 func TestPlanOnlyWithActions(t *testing.T) {
 	t.Parallel()
 	s := listenWith(t, newFake(), nil)
-	secret, _ := s.sessions.login(s.NewCode())
+	secret, _ := s.sessions.startSession(s.NewCode())
 	if page := visit(s, secret, "plan", nil); page.Code != http.StatusNotFound {
 		t.Errorf("%d", page.Code)
 	}

@@ -19,10 +19,10 @@ import (
 
 // Reader reads the cluster as the user.
 type Reader interface {
-	// List returns all resources that the pages are of.
-	List(ctx context.Context) (*view.List, error)
-	// Snapshot returns one resource with the objects below it, and its events.
-	Snapshot(ctx context.Context, kind view.Kind, namespace, name string) (*view.Snapshot, error)
+	// ListResources returns all resources that the pages are of.
+	ListResources(ctx context.Context) (*view.List, error)
+	// ReadSnapshot returns one resource with the objects below it, and its events.
+	ReadSnapshot(ctx context.Context, kind view.Kind, namespace, name string) (*view.Snapshot, error)
 }
 
 // Options are the sources and settings of the pages.
@@ -108,17 +108,17 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	}
 	if o.Viewer != nil {
 		s.hub.limits = hubLimits{viewerStreams, viewerTabs, viewerTopics, newRate(s.hub.ctx)} //nolint:contextcheck // It ends with the hub.
-		s.options.Reader, s.current = publicReader{o.Reader}, s.hub.current
+		s.options.Reader, s.current = publicReader{o.Reader}, s.hub.currentContent
 		s.routes = s.pageRoutes()
 		s.handler = withHeaders(s.forViewer(s.muxOf("/", s.noPage)))
 		return s, nil
 	}
-	s.id, s.current = random(16), s.live
+	s.id, s.current = randomHex(16), s.readTopic
 	s.routes = append(s.pageRoutes(), s.sessionRoutes()...)
-	mux := s.muxOf("/"+s.id+"/", s.elsewhere)
+	mux := s.muxOf("/"+s.id+"/", s.serveOtherPath)
 	// Outside of the folder, nothing names it before the login.
 	mux.HandleFunc("GET "+outside+"style.css", serveAsset("style.css", "text/css"))
-	mux.HandleFunc("POST "+outside+"login", s.guard(route{open: true, handle: s.login}))
+	mux.HandleFunc("POST "+outside+"login", s.guardRoute(route{open: true, handle: s.answerLogin}))
 	s.handler = withHeaders(s.noteUse(s.checkHost(mux)))
 	return s, nil
 }
@@ -139,9 +139,9 @@ func (s *Server) pageRoutes() []route {
 // sessionRoutes returns the routes of a user with a session: the login, and the logs and the actions if there are any.
 func (s *Server) sessionRoutes() []route {
 	routes := []route{
-		{http.MethodPost, "logout", false, s.logout},
+		{http.MethodPost, "logout", false, s.answerLogout},
 		{http.MethodGet, "login", true, s.loginPage},
-		{http.MethodPost, "login", true, s.login},
+		{http.MethodPost, "login", true, s.answerLogin},
 	}
 	if s.options.Logs != nil {
 		routes = append(routes, route{http.MethodGet, "{kind}/{namespace}/{name}/logs", false, s.logsPage})
@@ -150,7 +150,7 @@ func (s *Server) sessionRoutes() []route {
 		return routes
 	}
 	const path = "{kind}/{namespace}/{name}/{action}"
-	return append(routes, route{http.MethodGet, path, false, s.actionPage}, route{http.MethodPost, path, false, s.act},
+	return append(routes, route{http.MethodGet, path, false, s.actionPage}, route{http.MethodPost, path, false, s.performAction},
 		route{http.MethodGet, "plan", false, s.planPage}, route{http.MethodPost, "plan", false, s.showPlan})
 }
 
@@ -160,7 +160,7 @@ func (s *Server) muxOf(folder string, elsewhere http.HandlerFunc) *http.ServeMux
 	for _, r := range s.routes {
 		r.handle = s.boundPage(r)
 		if s.options.Viewer == nil {
-			r.handle = s.guard(r)
+			r.handle = s.guardRoute(r)
 		}
 		mux.HandleFunc(r.method+" "+folder+r.path, r.handle)
 	}
@@ -169,7 +169,7 @@ func (s *Server) muxOf(folder string, elsewhere http.HandlerFunc) *http.ServeMux
 }
 
 // URL is the address of the first page.
-func (s *Server) URL() string { return "http://127.0.0.1:" + s.port + s.page("") }
+func (s *Server) URL() string { return "http://127.0.0.1:" + s.port + s.pagePath("") }
 
 // NewCode returns a code for the login that is good once.
 func (s *Server) NewCode() string { return s.sessions.newCode() }
@@ -250,10 +250,10 @@ func (s *Server) checkHost(next http.Handler) http.Handler {
 
 func (s *Server) cookieName() string { return "happ-" + s.port }
 
-// secret returns the secret of the request's session, and whether there is one.
-func (s *Server) secret(r *http.Request) (string, bool) {
+// sessionSecret returns the secret of the request's session, and whether there is one.
+func (s *Server) sessionSecret(r *http.Request) (string, bool) {
 	cookie, err := r.Cookie(s.cookieName())
-	if err != nil || !s.sessions.valid(cookie.Value) {
+	if err != nil || !s.sessions.isValid(cookie.Value) {
 		return "", false
 	}
 	return cookie.Value, true
@@ -264,12 +264,12 @@ func (s *Server) readerOf(r *http.Request) string {
 	if s.options.Viewer != nil {
 		return readerIn(r.Context())
 	}
-	secret, _ := s.secret(r)
+	secret, _ := s.sessionSecret(r)
 	return formToken(secret)
 }
 
-// guard lets a request through to its route if it may come.
-func (s *Server) guard(route route) http.HandlerFunc {
+// guardRoute lets a request through to its route if it may come.
+func (s *Server) guardRoute(route route) http.HandlerFunc {
 	origins := http.NewCrossOriginProtection()
 	return func(w http.ResponseWriter, r *http.Request) {
 		write := r.Method != http.MethodGet && r.Method != http.MethodHead
@@ -280,9 +280,9 @@ func (s *Server) guard(route route) http.HandlerFunc {
 			route.handle(w, r)
 			return
 		}
-		secret, ok := s.secret(r)
+		secret, ok := s.sessionSecret(r)
 		if !ok {
-			s.showLogin(w, r, http.StatusUnauthorized, strings.TrimPrefix(r.URL.Path, s.page("")), "")
+			s.showLogin(w, r, http.StatusUnauthorized, strings.TrimPrefix(r.URL.Path, s.pagePath("")), "")
 			return
 		}
 		token := formToken(secret)
@@ -313,16 +313,16 @@ func (s *Server) checkForm(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// elsewhere answers all other paths with the login, which does not name the folder: no other user of the machine is to learn it. One below
+// serveOtherPath answers all other paths with the login, which does not name the folder: no other user of the machine is to learn it. One below
 // the folder of another server leads to the same page here.
-func (s *Server) elsewhere(w http.ResponseWriter, r *http.Request) {
+func (s *Server) serveOtherPath(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		http.Error(w, "There is no such page.", http.StatusNotFound)
 		return
 	}
 	id, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	if id == s.id {
-		if _, ok := s.secret(r); ok {
+		if _, ok := s.sessionSecret(r); ok {
 			s.noPage(w, r)
 			return
 		}
@@ -335,8 +335,8 @@ func (s *Server) elsewhere(w http.ResponseWriter, r *http.Request) {
 	s.showLogin(w, r, http.StatusUnauthorized, rest, "")
 }
 
-// page returns the path of a page, whatever "to" is: always one below the folder.
-func (s *Server) page(to string) string {
+// pagePath returns the path of a page, whatever "to" is: always one below the folder.
+func (s *Server) pagePath(to string) string {
 	folder := "/"
 	if s.id != "" {
 		folder += s.id + "/"
@@ -346,8 +346,8 @@ func (s *Server) page(to string) string {
 }
 
 func (s *Server) loginPage(w http.ResponseWriter, r *http.Request) {
-	if _, ok := s.secret(r); ok {
-		http.Redirect(w, r, s.page(""), http.StatusSeeOther)
+	if _, ok := s.sessionSecret(r); ok {
+		http.Redirect(w, r, s.pagePath(""), http.StatusSeeOther)
 		return
 	}
 	s.showLogin(w, r, http.StatusOK, "", "")
@@ -355,17 +355,17 @@ func (s *Server) loginPage(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) showLogin(w http.ResponseWriter, r *http.Request, status int, to, problem string) {
 	base := outside
-	if strings.HasPrefix(r.URL.Path, s.page("")) {
-		base = s.page("")
+	if strings.HasPrefix(r.URL.Path, s.pagePath("")) {
+		base = s.pagePath("")
 	}
-	s.render(w, status, "login.html", map[string]any{"Base": base, "To": to, "Problem": problem})
+	s.renderPage(w, status, "login.html", map[string]any{"Base": base, "To": to, "Problem": problem})
 }
 
-// login takes a code from any page, as the code itself is the proof: a file on this machine sends it. The answer is a page that
+// answerLogin takes a code from any page, as the code itself is the proof: a file on this machine sends it. The answer is a page that
 // leads on, as a browser does not send the cookie along with a redirect that another site has started.
-func (s *Server) login(w http.ResponseWriter, r *http.Request) {
+func (s *Server) answerLogin(w http.ResponseWriter, r *http.Request) {
 	to := r.PostFormValue("to")
-	secret, ok := s.sessions.login(strings.TrimSpace(r.PostFormValue("code")))
+	secret, ok := s.sessions.startSession(strings.TrimSpace(r.PostFormValue("code")))
 	if !ok {
 		s.showLogin(w, r, http.StatusForbidden, to, "The code is wrong, or was used, or is older than 10 minutes. Press Enter in the terminal for a new one.")
 		return
@@ -374,13 +374,13 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		Name: s.cookieName(), Value: secret, Path: "/" + s.id + "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		MaxAge: int(sessionLife / time.Second),
 	})
-	s.render(w, http.StatusOK, "welcome.html", map[string]any{"Base": s.page(""), "Next": s.page(to)})
+	s.renderPage(w, http.StatusOK, "welcome.html", map[string]any{"Base": s.pagePath(""), "Next": s.pagePath(to)})
 }
 
-func (s *Server) logout(w http.ResponseWriter, r *http.Request) {
-	if secret, ok := s.secret(r); ok {
-		s.sessions.logout(secret)
+func (s *Server) answerLogout(w http.ResponseWriter, r *http.Request) {
+	if secret, ok := s.sessionSecret(r); ok {
+		s.sessions.endSession(secret)
 	}
 	http.SetCookie(w, &http.Cookie{Name: s.cookieName(), Path: "/" + s.id + "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode})
-	http.Redirect(w, r, s.page("login"), http.StatusSeeOther)
+	http.Redirect(w, r, s.pagePath("login"), http.StatusSeeOther)
 }

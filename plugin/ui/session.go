@@ -37,8 +37,8 @@ type session struct {
 	note, noted string
 }
 
-// random returns n random bytes in hexadecimal digits.
-func random(n int) string {
+// randomHex returns n random bytes in hexadecimal digits.
+func randomHex(n int) string {
 	secret := make([]byte, n)
 	_, _ = rand.Read(secret) // It never fails.
 	return hex.EncodeToString(secret)
@@ -48,26 +48,26 @@ func random(n int) string {
 func (s *sessions) newCode() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.code, s.codeEnd = random(32), s.now().Add(codeLife)
+	s.code, s.codeEnd = randomHex(32), s.now().Add(codeLife)
 	return s.code
 }
 
-// login consumes a code, and returns the secret of a new session.
-func (s *sessions) login(code string) (secret string, ok bool) {
+// startSession consumes a code, and returns the secret of a new session.
+func (s *sessions) startSession(code string) (secret string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.forget()
+	s.forgetExpired()
 	now := s.now()
 	if s.code == "" || !now.Before(s.codeEnd) || subtle.ConstantTimeCompare([]byte(code), []byte(s.code)) != 1 || len(s.all) >= maxSessions {
 		return "", false
 	}
-	s.code, secret = "", random(32)
+	s.code, secret = "", randomHex(32)
 	s.all[sha256.Sum256([]byte(secret))] = &session{end: now.Add(sessionLife)}
 	return secret, true
 }
 
-// forget removes the sessions that are over. The caller holds the lock.
-func (s *sessions) forget() {
+// forgetExpired removes the sessions that are over. The caller holds the lock.
+func (s *sessions) forgetExpired() {
 	for hash, known := range s.all {
 		if !s.now().Before(known.end) {
 			delete(s.all, hash)
@@ -75,16 +75,16 @@ func (s *sessions) forget() {
 	}
 }
 
-// valid reports whether a session has this secret and is not expired.
-func (s *sessions) valid(secret string) bool {
+// isValid reports whether a session has this secret and is not expired.
+func (s *sessions) isValid(secret string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := s.all[sha256.Sum256([]byte(secret))]
 	return known != nil && s.now().Before(known.end)
 }
 
-// logout ends a session.
-func (s *sessions) logout(secret string) {
+// endSession ends a session.
+func (s *sessions) endSession(secret string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.all, sha256.Sum256([]byte(secret)))

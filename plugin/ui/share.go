@@ -27,13 +27,13 @@ func (h *hub) placeFor(session string) (oldest *seat, ok bool) {
 	if len(h.streams) < h.limits.streams {
 		return nil, true
 	}
-	from, ok := yields(held, session)
+	from, ok := yieldingReader(held, session)
 	return first[from], ok
 }
 
-// yields returns the reader who gives something up so that another one can have one more, and whether there is such a reader: the reader who has
+// yieldingReader returns the reader who gives something up so that another one can have one more, and whether there is such a reader: the reader who has
 // most, or the other one, who has some already, where the difference is less than two.
-func yields(held map[string]int, to string) (from string, ok bool) {
+func yieldingReader(held map[string]int, to string) (from string, ok bool) {
 	from = to
 	for name, n := range held {
 		if n > held[from] || n == held[from] && from != to && name < from {
@@ -46,11 +46,11 @@ func yields(held map[string]int, to string) (from string, ok bool) {
 	return from, held[from] > 0
 }
 
-// oust ends the stream of a page. The caller holds the lock.
-func (h *hub) oust(s *seat) {
+// oustStream ends the stream of a page. The caller holds the lock.
+func (h *hub) oustStream(s *seat) {
 	if slices.Contains(h.streams, s) {
 		close(s.ousted)
-		h.remove(s)
+		h.removeStream(s)
 	}
 }
 
@@ -93,12 +93,12 @@ func leftFirst(resources []*followed) *followed {
 func yieldedFor(session string, resources []*followed) *followed {
 	held, readers := map[string]int{}, map[*followed][]string{}
 	for _, f := range resources {
-		readers[f] = f.readers()
+		readers[f] = f.currentReaders()
 		for _, reader := range readers[f] {
 			held[reader]++
 		}
 	}
-	from, ok := yields(held, session)
+	from, ok := yieldingReader(held, session)
 	theirs := slices.DeleteFunc(slices.Clone(resources), func(f *followed) bool {
 		return !slices.Contains(readers[f], from) || from == session && len(readers[f]) > 1
 	})
@@ -126,15 +126,15 @@ func (h *hub) endTopic(f *followed) {
 	clear(f.seats)
 }
 
-// readers returns the readers who look at a topic, sorted.
-func (f *followed) readers() []string {
+// currentReaders returns the readers who look at a topic, sorted.
+func (f *followed) currentReaders() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.seated()
+	return f.seatedReaders()
 }
 
-// seated returns the readers who look at a topic, sorted. The caller holds the lock of the topic.
-func (f *followed) seated() []string {
+// seatedReaders returns the readers who look at a topic, sorted. The caller holds the lock of the topic.
+func (f *followed) seatedReaders() []string {
 	var all []string
 	for s := range f.seats {
 		all = append(all, s.session)
@@ -175,52 +175,52 @@ func newRate(ctx context.Context) *rate {
 			case <-ctx.Done():
 				return
 			case <-ticker.C:
-				r.add()
+				r.releaseRead()
 			}
 		}
 	}()
 	return r
 }
 
-// add lets a read begin, now or, up to viewerBurst reads, later.
-func (r *rate) add() {
+// releaseRead lets a read begin, now or, up to viewerBurst reads, later.
+func (r *rate) releaseRead() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.waiting) == 0 {
 		r.tokens = min(viewerBurst, r.tokens+1)
 		return
 	}
-	next, by := 0, r.spender(r.waiting[0])
+	next, by := 0, r.spenderOf(r.waiting[0])
 	for i, t := range r.waiting {
-		if reader := r.spender(t); r.turns(reader) < r.turns(by) {
+		if reader := r.spenderOf(t); r.turnsOf(reader) < r.turnsOf(by) {
 			next, by = i, reader
 		}
 	}
-	r.now = r.turns(by)
+	r.now = r.turnsOf(by)
 	r.taken[by] = r.now + 1
 	maps.DeleteFunc(r.taken, func(_ string, n int) bool { return n <= r.now })
 	close(r.waiting[next].begin)
-	r.drop(next)
+	r.dropTurn(next)
 }
 
-// turns returns how many turns a reader has had. A reader who is new has had as many as the one who has had the fewest.
-func (r *rate) turns(reader string) int { return max(r.now, r.taken[reader]) }
+// turnsOf returns how many turns a reader has had. A reader who is new has had as many as the one who has had the fewest.
+func (r *rate) turnsOf(reader string) int { return max(r.now, r.taken[reader]) }
 
-// spender returns the reader who spends a turn on a read.
-func (r *rate) spender(t *turn) string {
-	return slices.MinFunc(t.readers, func(a, b string) int { return cmp.Compare(r.turns(a), r.turns(b)) })
+// spenderOf returns the reader who spends a turn on a read.
+func (r *rate) spenderOf(t *turn) string {
+	return slices.MinFunc(t.readers, func(a, b string) int { return cmp.Compare(r.turnsOf(a), r.turnsOf(b)) })
 }
 
-// drop removes a read that waits. Once none waits, all turns are forgotten.
-func (r *rate) drop(at int) {
+// dropTurn removes a read that waits. Once none waits, all turns are forgotten.
+func (r *rate) dropTurn(at int) {
 	r.waiting = slices.Delete(r.waiting, at, at+1)
 	if len(r.waiting) == 0 {
 		r.taken, r.now = map[string]int{}, 0
 	}
 }
 
-// attend adds a reader to those who wait for a read of a topic.
-func (r *rate) attend(topic Topic, reader string) {
+// addReader adds a reader to those who wait for a read of a topic.
+func (r *rate) addReader(topic Topic, reader string) {
 	if r == nil {
 		return
 	}
@@ -233,12 +233,12 @@ func (r *rate) attend(topic Topic, reader string) {
 	}
 }
 
-// wait waits until a read of a topic for at least one reader may begin. The list is in memory, and a user's own pages have no rate.
-func (r *rate) wait(ctx context.Context, topic Topic, readers ...string) error {
+// awaitTurn waits until a read of a topic for at least one reader may begin. The list is in memory, and a user's own pages have no rate.
+func (r *rate) awaitTurn(ctx context.Context, topic Topic, readers ...string) error {
 	if r == nil || topic.Name == "" {
 		return nil
 	}
-	mine, waits := r.enter(topic, readers)
+	mine, waits := r.takeToken(topic, readers)
 	if !waits {
 		return nil
 	}
@@ -253,12 +253,12 @@ func (r *rate) wait(ctx context.Context, topic Topic, readers ...string) error {
 	if at < 0 { // Its turn has come in the same moment.
 		return nil
 	}
-	r.drop(at)
+	r.dropTurn(at)
 	return ctx.Err()
 }
 
-// enter takes a token, or has the read wait for its turn.
-func (r *rate) enter(topic Topic, readers []string) (mine *turn, waits bool) {
+// takeToken takes a token, or has the read wait for its turn.
+func (r *rate) takeToken(topic Topic, readers []string) (mine *turn, waits bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.tokens > 0 {

@@ -25,7 +25,7 @@ func TestViewerTopics(t *testing.T) {
 		m.over = make(chan struct{}, 10000)
 		s := viewerOf(t, m)
 		defer s.end()
-		visit := func(reader string, i int) (*seat, error) { return s.hub.visit(t.Context(), reader, appTopic(i)) }
+		visit := func(reader string, i int) (*seat, error) { return s.hub.openVisit(t.Context(), reader, appTopic(i)) }
 		follow := func(reader string, i int) *seat {
 			taken, err := visit(reader, i)
 			if err != nil {
@@ -39,7 +39,7 @@ func TestViewerTopics(t *testing.T) {
 				t.Errorf("%s: of %d topics, not %s has ended", what, len(s.hub.topics), ended.Name)
 			}
 		}
-		if _, err := s.hub.visit(t.Context(), "list", Topic{}); err != nil { // It takes no room.
+		if _, err := s.hub.openVisit(t.Context(), "list", Topic{}); err != nil { // It takes no room.
 			t.Fatal(err)
 		}
 		var seats []*seat
@@ -47,7 +47,7 @@ func TestViewerTopics(t *testing.T) {
 			seats = append(seats, follow("greedy", i))
 		}
 		for _, i := range []int{7, 3} {
-			s.hub.depart(seats[i])
+			s.hub.closeVisit(seats[i])
 			<-time.After(time.Second)
 		}
 		follow("jo", viewerTopics)
@@ -59,7 +59,7 @@ func TestViewerTopics(t *testing.T) {
 		ends("another reader", seats[1], shared)
 		again := follow("greedy", 1)
 		ends("the greedy reader itself", seats[2], shared)
-		s.hub.depart(seats[1]) // The topic of that time is over.
+		s.hub.closeVisit(seats[1]) // The topic of that time is over.
 		<-time.After(2 * linger)
 		ends("after a while", seats[2], again)
 		for i := range viewerTopics - 4 {
@@ -79,14 +79,14 @@ func TestViewerFull(t *testing.T) {
 		s := viewerOf(t, m)
 		defer s.end()
 		for i := range viewerStreams {
-			if _, err := s.hub.join(t.Context(), fmt.Sprint("reader ", i), appTopic(i%viewerTopics)); err != nil {
+			if _, err := s.hub.openStream(t.Context(), fmt.Sprint("reader ", i), appTopic(i%viewerTopics)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := s.hub.join(t.Context(), "one more", Topic{}); !errors.Is(err, errTooMany) {
+		if _, err := s.hub.openStream(t.Context(), "one more", Topic{}); !errors.Is(err, errTooMany) {
 			t.Errorf("one more stream: %v", err)
 		}
-		_, err := s.hub.visit(t.Context(), "one more", appTopic(viewerTopics))
+		_, err := s.hub.openVisit(t.Context(), "one more", appTopic(viewerTopics))
 		if !errors.Is(err, errTooMany) || statusOf(err) != http.StatusServiceUnavailable {
 			t.Errorf("one more resource: %v", err)
 		}
@@ -105,7 +105,7 @@ func TestViewerStreams(t *testing.T) {
 	s := viewerOf(t, newMoving(1))
 	join := func(reader string, many int) (all []*seat) {
 		for range many {
-			taken, err := s.hub.join(t.Context(), reader, Topic{})
+			taken, err := s.hub.openStream(t.Context(), reader, Topic{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -161,14 +161,14 @@ func TestViewerGreedy(t *testing.T) {
 							case <-time.After(time.Second / 4):
 							}
 							ctx, leave := context.WithTimeout(context.WithValue(t.Context(), readerKey{}, greedy), answerTime)
-							_, _ = s.hub.current(ctx, appTopic(n))
-							if taken, err := s.hub.join(ctx, greedy, appTopic(n)); err == nil {
+							_, _ = s.hub.currentContent(ctx, appTopic(n))
+							if taken, err := s.hub.openStream(ctx, greedy, appTopic(n)); err == nil {
 								select {
 								case <-stop:
 								case <-taken.ousted:
 								case <-time.After(time.Minute):
 								}
-								s.hub.leave(taken)
+								s.hub.closeStream(taken)
 							}
 							leave()
 						}
@@ -187,21 +187,21 @@ func TestViewerGreedy(t *testing.T) {
 					}
 				}
 				for _, topic := range []Topic{{}, {Kind: "App", Namespace: "shop", Name: "cart"}} {
-					taken, err := s.hub.join(t.Context(), "jo", topic)
+					taken, err := s.hub.openStream(t.Context(), "jo", topic)
 					if err != nil {
 						t.Fatal(err)
 					}
 					<-taken.news
 					for range 5 {
 						<-time.After(2 * pauseResource)
-						at := taken.content().at
+						at := taken.latestContent().at
 						m.change(func() {})
 						<-time.After(2 * pauseResource)
-						if !taken.content().at.After(at) {
+						if !taken.latestContent().at.After(at) {
 							t.Errorf("topic %q: no update", topic.Name)
 						}
 					}
-					s.hub.leave(taken)
+					s.hub.closeStream(taken)
 				}
 			})
 		})
@@ -217,7 +217,7 @@ func TestRate(t *testing.T) {
 		var mu sync.Mutex
 		wait := func(ctx context.Context, name string, readers ...string) {
 			go func() {
-				if r.wait(ctx, Topic{Name: name}, readers...) == nil {
+				if r.awaitTurn(ctx, Topic{Name: name}, readers...) == nil {
 					mu.Lock()
 					defer mu.Unlock()
 					begun = append(begun, name)
@@ -236,13 +236,13 @@ func TestRate(t *testing.T) {
 		give()
 		synctest.Wait()
 		for range 3 {
-			r.add()
+			r.releaseRead()
 			synctest.Wait()
 		}
 		wait(t.Context(), "c0", "c")
-		r.attend(Topic{Name: "a4"}, "d")
+		r.addReader(Topic{Name: "a4"}, "d")
 		for range 6 {
-			r.add()
+			r.releaseRead()
 			synctest.Wait()
 		}
 		if want := []string{"a0", "b0", "a1", "b1", "a4", "c0", "a2", "a3"}; !slices.Equal(begun, want) {
@@ -252,7 +252,7 @@ func TestRate(t *testing.T) {
 			t.Errorf("%d tokens, %d reads wait, %d readers are known", r.tokens, len(r.waiting), len(r.taken))
 		}
 		for range 2 * viewerBurst {
-			r.add()
+			r.releaseRead()
 		}
 		if r.tokens != viewerBurst {
 			t.Errorf("%d tokens after a quiet time", r.tokens)
@@ -266,10 +266,10 @@ func TestViewerWaitsTogether(t *testing.T) {
 		s := viewerOf(t, newMoving(1))
 		defer s.end()
 		for range viewerBurst - 1 {
-			_, _ = s.hub.limits.reads.enter(appTopic(0), []string{"greedy"})
+			_, _ = s.hub.limits.reads.takeToken(appTopic(0), []string{"greedy"})
 		}
 		for _, reader := range []string{"greedy", "jo"} {
-			if _, err := s.hub.visit(t.Context(), reader, appTopic(1)); err != nil {
+			if _, err := s.hub.openVisit(t.Context(), reader, appTopic(1)); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()

@@ -61,8 +61,8 @@ const rows = "rows"
 // renderer renders the fragments of a page from its content, and returns the order of the rows.
 type renderer func(c *content) ([]fragment, []string, error)
 
-// execute renders a template.
-func execute(name string, data any) (string, error) {
+// executeTemplate renders a template.
+func executeTemplate(name string, data any) (string, error) {
 	var text bytes.Buffer
 	err := pages.ExecuteTemplate(&text, name, data)
 	return text.String(), err
@@ -72,7 +72,7 @@ func execute(name string, data any) (string, error) {
 func fragmentsOf(names []string, data map[string]any) ([]fragment, error) {
 	var all []fragment
 	for _, name := range names {
-		text, err := execute(name, data)
+		text, err := executeTemplate(name, data)
 		if err != nil {
 			return nil, err
 		}
@@ -83,13 +83,13 @@ func fragmentsOf(names []string, data map[string]any) ([]fragment, error) {
 
 // listEvents follows the list.
 func (s *Server) listEvents(w http.ResponseWriter, r *http.Request) {
-	chosen := s.chosen(r)
+	chosen := s.requestedChoice(r)
 	form := "row"
 	if chosen.wall {
 		form = "tile"
 	}
 	s.serveStream(w, r, Topic{}, func(c *content) ([]fragment, []string, error) {
-		data := s.common(r)
+		data := s.commonData(r)
 		s.addList(data, chosen, c.list, c.err)
 		all, err := fragmentsOf(listFragments, data)
 		items, _ := data["Items"].([]item)
@@ -99,7 +99,7 @@ func (s *Server) listEvents(w http.ResponseWriter, r *http.Request) {
 				break
 			}
 			row := fragment{ID: items[i].ID(), In: rows}
-			row.HTML, err = execute(form, &items[i])
+			row.HTML, err = executeTemplate(form, &items[i])
 			all, ids = append(all, row), append(ids, row.ID)
 		}
 		return all, ids, err
@@ -119,7 +119,7 @@ func (s *Server) resourceEvents(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.serveStream(w, r, topic, func(c *content) ([]fragment, []string, error) {
-		data := s.common(r)
+		data := s.commonData(r)
 		found := c.snapshot
 		if found != nil { // Its time is the time of the read, and ages need the present time.
 			now := *found
@@ -135,19 +135,19 @@ func (s *Server) resourceEvents(w http.ResponseWriter, r *http.Request) {
 
 // serveStream sends changes to a page, until the page is closed or its session ends.
 func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, topic Topic, render renderer) {
-	seat, err := s.hub.join(r.Context(), s.readerOf(r), topic)
+	seat, err := s.hub.openStream(r.Context(), s.readerOf(r), topic)
 	if err != nil {
 		http.Error(w, "Too many pages are open.", http.StatusServiceUnavailable)
 		return
 	}
-	defer s.hub.leave(seat)
+	defer s.hub.closeStream(seat)
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Time{})
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.WriteHeader(http.StatusOK)
 	out := &stream{render: render, sent: map[string][sha256.Size]byte{}}
 	send := func(text []byte) bool {
-		if _, ok := s.secret(r); !ok && s.options.Viewer == nil {
+		if _, ok := s.sessionSecret(r); !ok && s.options.Viewer == nil {
 			return false
 		}
 		_ = control.SetWriteDeadline(time.Now().Add(writeTime))
@@ -169,14 +169,14 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, topic Topic
 			send([]byte("event: pause\ndata: {}\n\n"))
 			return
 		case <-ticker.C: // Ages grow, although nothing changes.
-			text, err := s.hub.update(out, seat)
+			text, err := s.hub.renderUpdate(out, seat)
 			if err != nil {
 				return
 			}
 			more = send(append(text, ": here\n\n"...))
 		case <-seat.news:
 			first := len(out.sent) == 0
-			text, err := s.hub.update(out, seat)
+			text, err := s.hub.renderUpdate(out, seat)
 			if err != nil || len(text) > 0 && !send(text) {
 				return
 			}
@@ -194,13 +194,13 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, topic Topic
 	}
 }
 
-// update returns the events that bring a page to the present state of its topic.
-func (h *hub) update(out *stream, taken *seat) ([]byte, error) {
+// renderUpdate returns the events that bring a page to the present state of its topic.
+func (h *hub) renderUpdate(out *stream, taken *seat) ([]byte, error) {
 	if h.options.Viewer != nil {
 		h.rendering.Lock()
 		defer h.rendering.Unlock()
 	}
-	return out.update(taken.content())
+	return out.nextEvents(taken.latestContent())
 }
 
 // stream is the state that a page has received: a checksum of each fragment, and no text. Nothing is queued for a slow page, because each
@@ -212,23 +212,23 @@ type stream struct {
 	state  *connection
 }
 
-// update returns the events that bring a page from the received state to the present state.
-func (s *stream) update(c content) ([]byte, error) {
+// nextEvents returns the events that bring a page from the received state to the present state.
+func (s *stream) nextEvents(c content) ([]byte, error) {
 	var text bytes.Buffer
-	now := connection{Connected: c.state.Away.IsZero(), Text: c.state.words()}
+	now := connection{Connected: c.state.Away.IsZero(), Text: c.state.connectionText()}
 	if !now.Connected {
 		now.Since = &c.state.Away
 	}
-	if s.state == nil && now.Connected && !c.known() {
+	if s.state == nil && now.Connected && !c.isKnown() {
 		return nil, nil // Nothing has answered yet: the page is as it was opened.
 	}
 	if s.state == nil || now.Connected != s.state.Connected || now.Text != s.state.Text {
-		if err := write(&text, "state", now); err != nil {
+		if err := writeEvent(&text, "state", now); err != nil {
 			return nil, err
 		}
 		s.state = &now
 	}
-	if !c.known() {
+	if !c.isKnown() {
 		return text.Bytes(), nil
 	}
 	fragments, ids, err := s.render(&c)
@@ -247,26 +247,26 @@ func (s *stream) update(c content) ([]byte, error) {
 			continue
 		}
 		s.sent[f.ID] = sum
-		if err := write(&text, "fragment", f); err != nil {
+		if err := writeEvent(&text, "fragment", f); err != nil {
 			return nil, err
 		}
 	}
 	for id := range left {
 		delete(s.sent, id)
-		if err := write(&text, "gone", gone{id}); err != nil {
+		if err := writeEvent(&text, "gone", gone{id}); err != nil {
 			return nil, err
 		}
 	}
 	s.order = slices.DeleteFunc(s.order, func(id string) bool { return left[id] })
 	if ids != nil && (first || !slices.Equal(ids, s.order)) {
-		err = write(&text, "order", order{rows, ids})
+		err = writeEvent(&text, "order", order{rows, ids})
 	}
 	s.order = ids
 	return text.Bytes(), err
 }
 
-// write writes an event. JSON has no line breaks, and no page parses it as markup: the template of a fragment has escaped its values.
-func write(text *bytes.Buffer, event string, data any) error {
+// writeEvent writes an event. JSON has no line breaks, and no page parses it as markup: the template of a fragment has escaped its values.
+func writeEvent(text *bytes.Buffer, event string, data any) error {
 	_, _ = text.WriteString("event: " + event + "\ndata: ")
 	e := json.NewEncoder(text) // It ends with a line break.
 	e.SetEscapeHTML(false)

@@ -58,7 +58,7 @@ func (m *moving) change(apply func()) {
 	}
 }
 
-func (m *moving) List(context.Context) (*view.List, error) { return m.list() }
+func (m *moving) ListResources(context.Context) (*view.List, error) { return m.list() }
 
 func (m *moving) list() (*view.List, error) {
 	m.mu.Lock()
@@ -66,14 +66,14 @@ func (m *moving) list() (*view.List, error) {
 	return view.ListOf(slices.Clone(m.rows), nil), m.err
 }
 
-func (m *moving) Snapshot(context.Context, view.Kind, string, string) (*view.Snapshot, error) {
+func (m *moving) ReadSnapshot(context.Context, view.Kind, string, string) (*view.Snapshot, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.reads++
 	return m.snapshot, m.err
 }
 
-func (m *moving) Follow(ctx context.Context, _ Topic, changed func()) Feed {
+func (m *moving) FollowTopic(ctx context.Context, _ Topic, changed func()) Feed {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.feeds++
@@ -85,7 +85,7 @@ func (m *moving) Follow(ctx context.Context, _ Topic, changed func()) Feed {
 // movingFeed is the feed of a cluster that changes.
 type movingFeed struct{ m *moving }
 
-func (f movingFeed) List() (*view.List, error) { return f.m.list() }
+func (f movingFeed) ListResources() (*view.List, error) { return f.m.list() }
 
 func (f movingFeed) State() State {
 	f.m.mu.Lock()
@@ -225,7 +225,7 @@ func (f *follower) until(holds func() bool) {
 
 func login(t *testing.T, s *Server) (secret string) {
 	t.Helper()
-	secret, ok := s.sessions.login(s.NewCode())
+	secret, ok := s.sessions.startSession(s.NewCode())
 	if !ok {
 		t.Fatal("no login")
 	}
@@ -368,7 +368,7 @@ func TestAges(t *testing.T) {
 // takeSeat has a browser join a topic.
 func takeSeat(t *testing.T, s *Server, topic Topic) *seat {
 	t.Helper()
-	taken, err := s.hub.join(t.Context(), "a browser", topic)
+	taken, err := s.hub.openStream(t.Context(), "a browser", topic)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -397,7 +397,7 @@ func TestSlowPage(t *testing.T) {
 	all := []int{}
 	for range 3 {
 		list, _ := m.list()
-		text, err := out.update(content{list: list, state: State{Begun: true}})
+		text, err := out.nextEvents(content{list: list, state: State{Begun: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -427,7 +427,7 @@ func TestStreams(t *testing.T) {
 		t.Errorf("after the pause comes %s", pages[0].last)
 	}
 	for i := range maxStreams - 1 {
-		if _, err := s.hub.join(t.Context(), fmt.Sprint("browser ", i), Topic{}); err != nil {
+		if _, err := s.hub.openStream(t.Context(), fmt.Sprint("browser ", i), Topic{}); err != nil {
 			t.Fatalf("no stream after %d of other browsers", i)
 		}
 	}
@@ -439,7 +439,7 @@ func TestStreams(t *testing.T) {
 	if feeds := m.count(&m.feeds); feeds != 1 {
 		t.Errorf("the list is followed %d times", feeds)
 	}
-	s.sessions.logout(secret)
+	s.sessions.endSession(secret)
 	m.change(func() { m.rows[0].Message = "news" })
 	for last.next() {
 		if strings.Contains(fmt.Sprint(last.shown), "news") {
@@ -454,13 +454,13 @@ func TestLinger(t *testing.T) {
 	m := newMoving(1)
 	s := listen(t, m)
 	first := takeSeat(t, s, Topic{})
-	s.hub.leave(first)
-	s.hub.leave(first) // Once more changes nothing.
+	s.hub.closeStream(first)
+	s.hub.closeStream(first) // Once more changes nothing.
 	second := takeSeat(t, s, Topic{})
 	if feeds := m.count(&m.feeds); feeds != 1 || second.followed != first.followed || second.over != nil {
 		t.Errorf("%d feeds, over %v", feeds, second.over)
 	}
-	s.hub.leave(second)
+	s.hub.closeStream(second)
 	second.over.Reset(0)
 	<-m.over
 	if third := takeSeat(t, s, Topic{}); third.followed == first.followed {

@@ -25,14 +25,14 @@ type fake struct {
 	err      error
 }
 
-func (f *fake) List(context.Context) (*view.List, error) {
+func (f *fake) ListResources(context.Context) (*view.List, error) {
 	if f.err != nil {
 		return nil, f.err
 	}
 	return view.Rows([]view.Resource{f.snapshot.Resource}, f.snapshot.Missing), nil
 }
 
-func (f *fake) Snapshot(context.Context, view.Kind, string, string) (*view.Snapshot, error) {
+func (f *fake) ReadSnapshot(context.Context, view.Kind, string, string) (*view.Snapshot, error) {
 	return f.snapshot, f.err
 }
 
@@ -41,10 +41,10 @@ type still struct{ *fake }
 
 func (still) State() State { return State{Begun: true} }
 
-func (s still) List() (*view.List, error) { return s.fake.List(context.Background()) }
+func (s still) ListResources() (*view.List, error) { return s.fake.ListResources(context.Background()) }
 
-// Follow implements Follower.
-func (f *fake) Follow(context.Context, Topic, func()) Feed { return still{f} }
+// FollowTopic implements Follower.
+func (f *fake) FollowTopic(context.Context, Topic, func()) Feed { return still{f} }
 
 // newFake returns a cluster with an App.
 func newFake() *fake {
@@ -63,20 +63,20 @@ type acted struct {
 	blocked string
 }
 
-func (a *acted) Allowed(context.Context, view.Kind, string) error { return a.allowed }
+func (a *acted) CheckAllowed(context.Context, view.Kind, string) error { return a.allowed }
 
-func (a *acted) Propose(_ context.Context, act Action) (*Proposal, error) {
+func (a *acted) ProposeAction(_ context.Context, act Action) (*Proposal, error) {
 	return &Proposal{Version: "7", Blocked: a.blocked, Text: "plan of " + act.Do + " " + act.Name + " " + act.Value + evil, Pods: 2}, nil
 }
 
-func (a *acted) Act(_ context.Context, act Action, version string) error {
+func (a *acted) PerformAction(_ context.Context, act Action, version string) error {
 	if a.err == nil {
 		a.done = append(a.done, act.Do+" "+act.Namespace+"/"+act.Name+" "+act.Value+" "+version)
 	}
 	return a.err
 }
 
-func (a *acted) Preview(_ context.Context, text string) (*Proposal, error) {
+func (a *acted) PlanText(_ context.Context, text string) (*Proposal, error) {
 	if a.err != nil {
 		return nil, a.err
 	}
@@ -190,7 +190,7 @@ func TestEveryRoute(t *testing.T) {
 						for _, token := range []string{"", "wrong", "right"} {
 							for _, contentType := range []string{"application/x-www-form-urlencoded", "text/plain", "application/json", ""} {
 								now = now.Add(24 * time.Hour) // Every session is over.
-								secret, ok := s.sessions.login(s.NewCode())
+								secret, ok := s.sessions.startSession(s.NewCode())
 								if !ok {
 									t.Fatal("no login")
 								}
@@ -295,8 +295,8 @@ func TestLimit(t *testing.T) {
 	if got := login(s.NewCode()); got != http.StatusOK {
 		t.Errorf("a right code after wrong ones: %d", got)
 	}
-	first, _ := s.sessions.login(s.NewCode())
-	second, _ := s.sessions.login(s.NewCode())
+	first, _ := s.sessions.startSession(s.NewCode())
+	second, _ := s.sessions.startSession(s.NewCode())
 	pause := func(secret, token string) int {
 		q := request{
 			host: "127.0.0.1:" + s.port, site: "same-origin", method: http.MethodPost, cookie: secret, token: token,
@@ -332,7 +332,7 @@ func TestElsewhere(t *testing.T) {
 	t.Parallel()
 	s := listen(t, newFake())
 	for path, wanted := range map[string]int{
-		"/": 401, "/api/v1/secrets": 401, "/" + s.id + "/nothing": 404, "/" + random(16) + "/app/shop/cart": 401, "/style.css": 200,
+		"/": 401, "/api/v1/secrets": 401, "/" + s.id + "/nothing": 404, "/" + randomHex(16) + "/app/shop/cart": 401, "/style.css": 200,
 	} {
 		q := request{host: "127.0.0.1:" + s.port, method: http.MethodGet}
 		answer := q.send(s, path)
@@ -359,7 +359,7 @@ func TestElsewhere(t *testing.T) {
 		}
 	}
 	for _, to := range []string{"//evil.example/", "http://evil.example/", "\\\\evil.example", "/"} {
-		if page := s.page(to); !strings.HasPrefix(page, "/"+s.id+"/") {
+		if page := s.pagePath(to); !strings.HasPrefix(page, "/"+s.id+"/") {
 			t.Errorf("%q leads to %s", to, page)
 		}
 	}
@@ -409,7 +409,7 @@ func TestEscaped(t *testing.T) {
 	app.DeletionTimestamp, app.Namespace, app.Name = nil, evil, evil
 	f.snapshot.Resource, _ = view.Of(app)
 	s := listen(t, f)
-	secret, _ := s.sessions.login(s.NewCode())
+	secret, _ := s.sessions.startSession(s.NewCode())
 	for _, r := range s.routes {
 		if r.method != http.MethodGet || strings.HasSuffix(r.path, "events") { // See TestEscapedStream.
 			continue
@@ -435,7 +435,7 @@ func TestMasked(t *testing.T) {
 	f := newFake()
 	f.snapshot.Resource, _ = view.Of(app)
 	s := listen(t, f)
-	secret, _ := s.sessions.login(s.NewCode())
+	secret, _ := s.sessions.startSession(s.NewCode())
 	q := request{host: "127.0.0.1:" + s.port, method: http.MethodGet, cookie: secret}
 	text := q.send(s, "/"+s.id+"/app/shop/cart").Body.String()
 	if strings.Contains(text, "hidden-value") || !strings.Contains(text, "green") {
@@ -457,7 +457,7 @@ func TestFilter(t *testing.T) {
 		"kind:app": true, "kind:ap": false, "namespace:shop": true, "namespace:sho": false, "name:cart": true, "name:ca": false,
 		"reason:imagepullbackoff": true, "group:needs-you": true, "group:ready": false, "pods:none": true, "pods:some": false, "http://wiki/a": true, "other:cart": false,
 	} {
-		if got := matches(row, filter); got != want {
+		if got := matchesFilter(row, filter); got != want {
 			t.Errorf("%q: %t, want %t", filter, got, want)
 		}
 	}
@@ -481,7 +481,7 @@ func TestPieces(t *testing.T) {
 			t.Errorf("%q has the flags %q and the text %q", text, got, whole)
 		}
 	}
-	if html, err := execute("words", "see <b> --to=<i>"); err != nil || html != `see &lt;b&gt; <span class="flag">--to=&lt;i&gt;</span>` {
+	if html, err := executeTemplate("words", "see <b> --to=<i>"); err != nil || html != `see &lt;b&gt; <span class="flag">--to=&lt;i&gt;</span>` {
 		t.Errorf("%s, %v", html, err)
 	}
 }

@@ -69,8 +69,8 @@ type inWork struct {
 	requests map[string]int
 }
 
-// begin counts a request of a reader, unless as many are in work as a reader may have. It returns whether the request is counted.
-func (w *inWork) begin(reader string) bool {
+// beginRequest counts a request of a reader, unless as many are in work as a reader may have. It returns whether the request is counted.
+func (w *inWork) beginRequest(reader string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	most := viewerRequests
@@ -84,8 +84,8 @@ func (w *inWork) begin(reader string) bool {
 	return true
 }
 
-// end ends a counted request.
-func (w *inWork) end(reader string) {
+// endRequest ends a counted request.
+func (w *inWork) endRequest(reader string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.requests[reader]--; w.requests[reader] == 0 {
@@ -111,12 +111,12 @@ func (s *Server) forViewer(next http.Handler) http.Handler {
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			w.Header().Set("Allow", "GET, HEAD")
 			http.Error(w, messageReadOnly, http.StatusMethodNotAllowed)
-		case !work.begin(r.Header.Get(headerUser)):
+		case !work.beginRequest(r.Header.Get(headerUser)):
 			w.Header().Set("Retry-After", "5")
 			http.Error(w, messageBusy, http.StatusTooManyRequests)
 		default:
 			reader := r.Header.Get(headerUser)
-			defer work.end(reader)
+			defer work.endRequest(reader)
 			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime)) // A stream sets its own.
 			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), readerKey{}, reader)))
 		}
@@ -126,36 +126,36 @@ func (s *Server) forViewer(next http.Handler) http.Handler {
 // publicReader reads for the public.
 type publicReader struct{ Reader }
 
-// Snapshot implements Reader.
-func (r publicReader) Snapshot(ctx context.Context, kind view.Kind, namespace, name string) (*view.Snapshot, error) {
-	found, err := r.Reader.Snapshot(ctx, kind, namespace, name)
+// ReadSnapshot implements Reader.
+func (r publicReader) ReadSnapshot(ctx context.Context, kind view.Kind, namespace, name string) (*view.Snapshot, error) {
+	found, err := r.Reader.ReadSnapshot(ctx, kind, namespace, name)
 	if err != nil {
 		return nil, err
 	}
 	return found.Public(), nil
 }
 
-// current returns the state of a topic for a page of a viewer, from what these pages share, so that no number of readers sends more requests than
+// currentContent returns the state of a topic for a page of a viewer, from what these pages share, so that no number of readers sends more requests than
 // one. It begins to follow the topic if no page does, and waits until its state is known.
-func (h *hub) current(ctx context.Context, topic Topic) (content, error) {
+func (h *hub) currentContent(ctx context.Context, topic Topic) (content, error) {
 	asked, woken := h.options.Now(), false
-	taken, err := h.visit(ctx, readerIn(ctx), topic)
+	taken, err := h.openVisit(ctx, readerIn(ctx), topic)
 	if err != nil {
 		return content{}, err
 	}
-	defer h.depart(taken)
+	defer h.closeVisit(taken)
 	for {
-		found := taken.content()
+		found := taken.latestContent()
 		switch {
 		case !found.state.Away.IsZero():
 			return found, errAway
-		case found.known() && !found.stale && (topic.Name == "" || found.err != nil || asked.Sub(found.at) < viewerAge):
+		case found.isKnown() && !found.stale && (topic.Name == "" || found.err != nil || asked.Sub(found.at) < viewerAge):
 			return found, found.err
 		case topic.Name == "" && found.state.Begun:
 			return found, errors.New(messageNoKind)
-		case found.known() && !woken:
+		case found.isKnown() && !woken:
 			woken = true
-			wake(taken.dirty)
+			signalNews(taken.dirty)
 		}
 		select {
 		case <-ctx.Done():

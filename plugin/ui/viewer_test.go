@@ -216,11 +216,11 @@ func TestViewerRate(t *testing.T) {
 			go func() {
 				ctx, cancel := context.WithTimeout(t.Context(), answerTime)
 				defer cancel()
-				_, _ = s.hub.current(ctx, appTopic(i))
+				_, _ = s.hub.currentContent(ctx, appTopic(i))
 			}()
 		}
 		synctest.Wait()
-		if found, err := s.hub.current(t.Context(), Topic{}); err != nil || found.list == nil || !time.Now().Equal(began) {
+		if found, err := s.hub.currentContent(t.Context(), Topic{}); err != nil || found.list == nil || !time.Now().Equal(began) {
 			t.Errorf("the list takes %s: %v", time.Since(began), err)
 		}
 		<-time.After(time.Minute)
@@ -282,8 +282,8 @@ func TestViewerWithoutRights(t *testing.T) {
 // unlisted is a cluster whose resources may not be listed.
 type unlisted struct{ *fake }
 
-// Follow implements Follower.
-func (u *unlisted) Follow(context.Context, Topic, func()) Feed { return nothingListed{} }
+// FollowTopic implements Follower.
+func (u *unlisted) FollowTopic(context.Context, Topic, func()) Feed { return nothingListed{} }
 
 // nothingListed is a feed without rights.
 type nothingListed struct{}
@@ -291,8 +291,8 @@ type nothingListed struct{}
 // State implements Feed.
 func (nothingListed) State() State { return State{Begun: true} }
 
-// List implements Feed.
-func (nothingListed) List() (*view.List, error) { return nil, nil }
+// ListResources implements Feed.
+func (nothingListed) ListResources() (*view.List, error) { return nil, nil }
 
 // secrets are words that no page of a viewer has.
 var secrets = []string{"hunter2-of-a-variable", "info-of-a-variable", "last words of a container", "argument-of-a-command", "value-in-an-event"}
@@ -315,7 +315,7 @@ func TestViewerHides(t *testing.T) {
 	c.snapshot = &view.Snapshot{Resource: r, Now: time.Now(), Pods: []corev1.Pod{pod}, Events: []corev1.Event{event}}
 	s := viewerOf(t, c)
 	texts := []string{ask(t, s, http.MethodGet, "apps.example.com", "/app/shop/cart", nil).Body.String()}
-	found, err := s.hub.current(t.Context(), Topic{Kind: "App", Namespace: "shop", Name: "cart"})
+	found, err := s.hub.currentContent(t.Context(), Topic{Kind: "App", Namespace: "shop", Name: "cart"})
 	if err != nil {
 		t.Fatal(err)
 	}
