@@ -30,7 +30,7 @@ const (
 
 // newOptions returns the build options for a new workload of a spec.
 func (s *validators) newOptions(ctx context.Context, who *asker, namespace string, spec resource.Spec) resource.BuildOptions {
-	present, known := s.present(ctx, who, namespace)
+	present, known := s.presentDefaults(ctx, who, namespace)
 	seen := s.today
 	seen.Inputs.Defaults = resource.TakeDefaults(&present, spec)
 	seen.Inputs.Size = present.Sizes.Resolve(spec.WithDefaults(seen.Inputs.Defaults).Workload().Size)
@@ -50,24 +50,24 @@ func adoptsWithoutRestart(owner client.Object) bool {
 	return owner.GetAnnotations()[appv1.AnnotationAdopt] == appv1.AdoptWithoutRestart && resource.KindOf(owner).Holds
 }
 
-// adoptable reports whether the owner may adopt a live object, and only with its annotation.
-func (s *validators) adoptable(owner, wanted, live client.Object) bool {
+// isAdoptable reports whether the owner may adopt a live object, and only with its annotation.
+func (s *validators) isAdoptable(owner, wanted, live client.Object) bool {
 	return apply.Taken(s.scheme, owner, wanted, live, false) != nil && apply.Taken(s.scheme, owner, wanted, live, true) == nil
 }
 
-// adoptions warns of the objects that the resource adopts: with their fields if the request proves that its author may read them, and in
+// warnAdoptions warns of the objects that the resource adopts: with their fields if the request proves that its author may read them, and in
 // general otherwise.
-func (v *validator[T]) adoptions(ctx context.Context, who *asker, obj T, found *review) []string {
+func (v *validator[T]) warnAdoptions(ctx context.Context, who *asker, obj T, found *review) []string {
 	if !wantsAdoption(obj) || len(found.errors) > 0 {
 		return nil
 	}
-	told := who.gets(topicAdoption)
+	told := who.grantAnswer(topicAdoption)
 	if told == nothing {
 		return nil
 	}
 	taken := slices.DeleteFunc(slices.Clone(found.children), func(c child) bool {
 		live, ok := emptyLike(c.object)
-		return !ok || !v.read(ctx, c.object, live) || !v.adoptable(obj, c.object, live)
+		return !ok || !v.readCached(ctx, c.object, live) || !v.isAdoptable(obj, c.object, live)
 	})
 	if len(taken) == 0 {
 		return nil
@@ -105,12 +105,12 @@ func emptyLike(obj client.Object) (client.Object, bool) {
 	return empty, ok
 }
 
-// proven reports whether the author of a review could read the stored resource: its UID is the UID of the resource in the cache.
-func (v *validator[T]) proven(ctx context.Context, obj, old client.Object) bool {
+// isProven reports whether the author of a review could read the stored resource: its UID is the UID of the resource in the cache.
+func (v *validator[T]) isProven(ctx context.Context, obj, old client.Object) bool {
 	known := v.empty()
 	known.SetNamespace(obj.GetNamespace())
 	known.SetName(obj.GetName())
-	return v.read(ctx, known, known) && known.GetUID() != "" &&
+	return v.readCached(ctx, known, known) && known.GetUID() != "" &&
 		old.GetUID() == known.GetUID() && obj.GetUID() == known.GetUID()
 }
 
@@ -120,7 +120,7 @@ func (v *validator[T]) planAdoptions(ctx context.Context, obj T) (planned []appl
 	if v.planner == nil {
 		return nil, ""
 	}
-	done, ok := v.limits.plans.begin(ctx, obj.GetNamespace(), v.patience/3)
+	done, ok := v.limits.plans.beginTurn(ctx, obj.GetNamespace(), v.patience/3)
 	if !ok {
 		return nil, ""
 	}
@@ -136,10 +136,10 @@ func (v *validator[T]) planAdoptions(ctx context.Context, obj T) (planned []appl
 	return planned, refusal
 }
 
-// present returns the defaults and the sizes that count in a namespace. If they cannot be read, or the asker gets nothing of them, known is
+// presentDefaults returns the defaults and the sizes that count in a namespace. If they cannot be read, or the asker gets nothing of them, known is
 // false, and no AppDefaults count.
-func (s *validators) present(ctx context.Context, who *asker, namespace string) (present resource.PresentDefaults, known bool) {
-	if s.planner != nil && who.gets(topicDefaults) == full {
+func (s *validators) presentDefaults(ctx context.Context, who *asker, namespace string) (present resource.PresentDefaults, known bool) {
+	if s.planner != nil && who.grantAnswer(topicDefaults) == full {
 		if present, err := s.planner.Present(ctx, namespace); err == nil && present.Unknown == "" {
 			return present, true
 		}
@@ -167,7 +167,7 @@ func generalWarning(kind, name string, keeps bool) string {
 			break
 		}
 	}
-	return cut(said)
+	return cutWarning(said)
 }
 
 // adoptionWarning returns the changes of one object's adoption, cut to the length of a warning.
@@ -188,7 +188,7 @@ func adoptionWarning(change *apply.Change, paused bool) string {
 			{messageFieldsChanged, changed, most}, {messageLabelsSet, set, mostLabels},
 		} {
 			if len(part.fields) > 0 {
-				parts = append(parts, part.does+listed(part.fields, part.most))
+				parts = append(parts, part.does+listFields(part.fields, part.most))
 			}
 		}
 		switch {
@@ -207,7 +207,7 @@ func adoptionWarning(change *apply.Change, paused bool) string {
 			return said
 		}
 	}
-	return cut(say(0, 0))
+	return cutWarning(say(0, 0))
 }
 
 const (
@@ -245,8 +245,8 @@ func changedLabels(change *apply.Change) (set, changed []string) {
 	return set, changed
 }
 
-// listed names the first fields of a list, and how many more there are.
-func listed(fields []string, most int) string {
+// listFields names the first fields of a list, and how many more there are.
+func listFields(fields []string, most int) string {
 	switch rest := len(fields) - most; {
 	case rest <= 0:
 		return strings.Join(fields, ", ")
@@ -257,8 +257,8 @@ func listed(fields []string, most int) string {
 	}
 }
 
-// cut returns the beginning of a warning that is too long.
-func cut(said string) string {
+// cutWarning returns the beginning of a warning that is too long.
+func cutWarning(said string) string {
 	if len(said) <= maxWarning {
 		return said
 	}

@@ -94,20 +94,20 @@ type asker struct {
 
 // askerOf returns the asker of a review. old is nil for a creation.
 func (v *validator[T]) askerOf(ctx context.Context, obj, old client.Object) *asker {
-	return v.newAsker(obj.GetNamespace(), old != nil && v.proven(ctx, obj, old))
+	return v.newAsker(obj.GetNamespace(), old != nil && v.isProven(ctx, obj, old))
 }
 
 // newAsker returns the asker of a review of a namespace.
 func (s *validators) newAsker(namespace string, proven bool) *asker {
 	return &asker{
 		proven:  proven,
-		mayLook: sync.OnceValue(func() bool { return s.limits.allLooks.allow("") && s.limits.looks.allow(namespace) }),
-		mayAsk:  sync.OnceValue(func() bool { return s.limits.allAsks.allow("") && s.limits.asks.allow(namespace) }),
+		mayLook: sync.OnceValue(func() bool { return s.limits.allLooks.tryTurn("") && s.limits.looks.tryTurn(namespace) }),
+		mayAsk:  sync.OnceValue(func() bool { return s.limits.allAsks.tryTurn("") && s.limits.asks.tryTurn(namespace) }),
 	}
 }
 
-// gets returns how much of an answer the asker gets. Nothing is read for an answer before gets has allowed it.
-func (a *asker) gets(about topic) disclosure {
+// grantAnswer returns how much of an answer the asker gets. Nothing is read for an answer before grantAnswer has allowed it.
+func (a *asker) grantAnswer(about topic) disclosure {
 	row := &answers[about]
 	switch {
 	case a.proven:

@@ -59,7 +59,7 @@ func TestApart(t *testing.T) {
 	if said := s.sharedHosts(t.Context(), &asker{proven: true}, app, &appv1.IngressSpec{Rules: []appv1.IngressRule{{Host: "a"}}}); len(said) > 0 {
 		t.Errorf("said: %q", said)
 	}
-	if s.read(t.Context(), app, &networkingv1.Ingress{}) {
+	if s.readCached(t.Context(), app, &networkingv1.Ingress{}) {
 		t.Error("an object was found")
 	}
 }

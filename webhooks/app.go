@@ -14,7 +14,7 @@ import (
 // +kubebuilder:webhook:path=/validate-app-huolala-cn-v1-app,mutating=false,failurePolicy=ignore,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=2,groups=app.huolala.cn,resources=apps;apps/scale,verbs=create;update,versions=v1,name=vapp.app.huolala.cn,admissionReviewVersions=v1
 
 func (s *validators) setUpApp(server webhook.Server) {
-	serve(server, &validator[*appv1.App]{
+	serveKind(server, &validator[*appv1.App]{
 		validators: s, kind: resource.KindApp.Name,
 		spec:  func(app *appv1.App) any { return &app.Spec },
 		empty: func() storedResource[*appv1.App] { return &stored.App{} },

@@ -44,7 +44,7 @@ func (h *defaultsHandler) Handle(ctx context.Context, req admission.Request) adm
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.patience)
 	defer cancel()
-	done, ok := h.limits.reviews.begin(ctx, req.Namespace, h.patience)
+	done, ok := h.limits.reviews.beginTurn(ctx, req.Namespace, h.patience)
 	if !ok {
 		return admission.Allowed("").WithWarnings(messageNotReviewed)
 	}
@@ -62,7 +62,7 @@ func (h *defaultsHandler) Handle(ctx context.Context, req admission.Request) adm
 		return admission.Allowed("")
 	}
 	typed, err := found.Decode()
-	if errs := h.refuse(ctx, who, typed, found.Raw().Len(), err); len(errs) > 0 {
+	if errs := h.validateDefaults(ctx, who, typed, found.Raw().Len(), err); len(errs) > 0 {
 		refused := apierrors.NewInvalid(appv1.GroupVersion.WithKind(kindAppDefaults).GroupKind(), found.GetName(), validation.List(errs))
 		status := refused.Status()
 		return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &status}}
@@ -90,8 +90,8 @@ func (h *defaultsHandler) keepsSpec(req *admission.Request, found *stored.AppDef
 		found.Raw().Equal(before.Raw())
 }
 
-// refuse returns the errors of AppDefaults. length is the length of the JSON of the spec, and undecodable is why it cannot be decoded.
-func (h *defaultsHandler) refuse(ctx context.Context, who *asker, defaults *appv1.AppDefaults, length int, undecodable error) field.ErrorList {
+// validateDefaults returns the errors of AppDefaults. length is the length of the JSON of the spec, and undecodable is why it cannot be decoded.
+func (h *defaultsHandler) validateDefaults(ctx context.Context, who *asker, defaults *appv1.AppDefaults, length int, undecodable error) field.ErrorList {
 	path := field.NewPath("spec")
 	var wrong *field.Error
 	switch {
@@ -102,7 +102,7 @@ func (h *defaultsHandler) refuse(ctx context.Context, who *asker, defaults *appv
 	}
 	errs := validation.AppDefaults(&defaults.Spec, length, h.disabled)
 	name := defaults.Spec.Defaults.Size
-	if len(errs) > 0 || name == "" || h.planner == nil || who.gets(topicDefaults) != full {
+	if len(errs) > 0 || name == "" || h.planner == nil || who.grantAnswer(topicDefaults) != full {
 		return errs
 	}
 	present, err := h.planner.PresentWith(ctx, defaults.Namespace, &defaults.Spec)
@@ -114,10 +114,10 @@ func (h *defaultsHandler) refuse(ctx context.Context, who *asker, defaults *appv
 
 // planLine returns the effects of AppDefaults for an asker who has proved to read the AppDefaults. The effects depend on the specs of others.
 func (h *defaultsHandler) planLine(ctx context.Context, who *asker, defaults *appv1.AppDefaults) string {
-	if who.gets(topicDefaultsPlan) != full {
+	if who.grantAnswer(topicDefaultsPlan) != full {
 		return "plan: " + messagePlanUnproven
 	}
-	done, ok := h.limits.plans.begin(ctx, defaults.Namespace, h.patience/3)
+	done, ok := h.limits.plans.beginTurn(ctx, defaults.Namespace, h.patience/3)
 	if !ok {
 		return "plan: " + messagePlanBusy
 	}

@@ -18,7 +18,7 @@ import (
 
 func (s *validators) setUpCloudManager(server webhook.Server) {
 	server.Register("/mutate-app-huolala-cn-v1-cloudmanager", newAdmission(&defaulter{names: componentNames}))
-	serve(server, &validator[*appv1.CloudManager]{
+	serveKind(server, &validator[*appv1.CloudManager]{
 		validators: s, kind: resource.KindCloudManager.Name,
 		spec:  func(cm *appv1.CloudManager) any { return &cm.Spec },
 		empty: func() storedResource[*appv1.CloudManager] { return &stored.CloudManager{} },
@@ -65,9 +65,9 @@ func reviewCloudManager(given *appv1.CloudManager, options func(resource.Spec) r
 	}
 	spec := field.NewPath("spec")
 	found.children = slices.Concat(
-		calledBy(spec.Child("db", "statefulSet", "name"), spec.Child("db", "statefulSet"), db, objects(db)...),
-		calledBy(spec.Child("identity", "deployment", "name"), spec.Child("identity", "deployment"), identity, objects(identity)...),
-		calledBy(spec.Child("front", "deployment", "name"), spec.Child("front", "deployment"), front, objects(front)...),
+		calledBy(spec.Child("db", "statefulSet", "name"), spec.Child("db", "statefulSet"), db, standardObjects(db)...),
+		calledBy(spec.Child("identity", "deployment", "name"), spec.Child("identity", "deployment"), identity, standardObjects(identity)...),
+		calledBy(spec.Child("front", "deployment", "name"), spec.Child("front", "deployment"), front, standardObjects(front)...),
 	)
 	return found
 }

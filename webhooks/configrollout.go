@@ -26,5 +26,5 @@ func (s *validators) contentWarnings(spec *appv1.ServingSpec, w *resource.Worklo
 	if s.followSecrets || len(secrets) == 0 {
 		return nil
 	}
-	return []string{cut(fmt.Sprintf(messageSecretsUnfollowed, strings.Join(secrets, ", ")))}
+	return []string{cutWarning(fmt.Sprintf(messageSecretsUnfollowed, strings.Join(secrets, ", ")))}
 }

@@ -84,7 +84,7 @@ func (h *hooks) Register(path string, hook http.Handler) {
 // handlersOf returns the handlers of the webhooks of all kinds, by their paths.
 func handlersOf(s *validators) map[string]admission.Handler {
 	server := &hooks{handlers: map[string]admission.Handler{}}
-	s.register(server)
+	s.registerKinds(server)
 	return server.handlers
 }
 

@@ -362,7 +362,7 @@ func TestAnswers(t *testing.T) {
 			gets := 0
 			const asked = 1000
 			for range asked {
-				if got := v.askerOf(t.Context(), app, app).gets(about); got > row.unproven {
+				if got := v.askerOf(t.Context(), app, app).grantAnswer(about); got > row.unproven {
 					t.Errorf("%s: a request without proof gets %d, the row has %d", row.name, got, row.unproven)
 				} else if got != nothing {
 					gets++

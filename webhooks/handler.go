@@ -41,8 +41,8 @@ type storedResource[T client.Object] interface {
 // old spec cannot be decoded, including the update that repairs the spec.
 type handler[T client.Object] struct{ *validator[T] }
 
-// serve has the server answer for a kind.
-func serve[T client.Object](server webhook.Server, v *validator[T]) {
+// serveKind has the server answer for a kind.
+func serveKind[T client.Object](server webhook.Server, v *validator[T]) {
 	path := "/validate-" + strings.ReplaceAll(appv1.GroupVersion.Group, ".", "-") + "-" + appv1.GroupVersion.Version + "-" + strings.ToLower(v.kind)
 	server.Register(path, newAdmission(counted{&handler[T]{v}, v.kind}))
 }
@@ -66,7 +66,7 @@ func (h *handler[T]) Handle(ctx context.Context, req admission.Request) admissio
 	defer cancel()
 	switch req.Operation {
 	case admissionv1.Create, admissionv1.Update:
-		done, ok := h.limits.reviews.begin(ctx, req.Namespace, h.patience)
+		done, ok := h.limits.reviews.beginTurn(ctx, req.Namespace, h.patience)
 		if !ok {
 			return admission.Allowed("").WithWarnings(messageNotReviewed)
 		}
@@ -74,7 +74,7 @@ func (h *handler[T]) Handle(ctx context.Context, req admission.Request) admissio
 		if req.SubResource == subresourceScale {
 			return admission.Allowed("").WithWarnings(validation.ListWarnings(h.warnScale(ctx, &req))...)
 		}
-		if said, err = h.decide(ctx, &req); err == nil {
+		if said, err = h.validateChange(ctx, &req); err == nil {
 			lines, answer := h.answerPlan(ctx, &req, done)
 			if answer != nil {
 				return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: answer}}
@@ -93,19 +93,19 @@ func (h *handler[T]) Handle(ctx context.Context, req admission.Request) admissio
 	return admission.Errored(http.StatusBadRequest, err)
 }
 
-// decide validates a new or changed resource. A resource that is being deleted passes. A resource whose spec is the same, byte by byte,
+// validateChange validates a new or changed resource. A resource that is being deleted passes. A resource whose spec is the same, byte by byte,
 // also passes, even if the spec cannot be decoded; its new annotations only cause warnings.
-func (h *handler[T]) decide(ctx context.Context, req *admission.Request) (admission.Warnings, error) {
-	now, err := h.read(req.Object)
+func (h *handler[T]) validateChange(ctx context.Context, req *admission.Request) (admission.Warnings, error) {
+	now, err := h.decodeResource(req.Object)
 	if err != nil {
 		return nil, err
 	}
 	var before storedResource[T]
 	if req.Operation == admissionv1.Update {
-		if before, err = h.read(req.OldObject); err != nil {
+		if before, err = h.decodeResource(req.OldObject); err != nil {
 			return nil, err
 		}
-		guard.Prove(ctx, func() bool { return h.proven(ctx, now, before) })
+		guard.Prove(ctx, func() bool { return h.isProven(ctx, now, before) })
 		same := now.Raw().Equal(before.Raw())
 		if now.GetDeletionTimestamp() != nil {
 			return nil, nil
@@ -121,7 +121,7 @@ func (h *handler[T]) decide(ctx context.Context, req *admission.Request) (admiss
 	}
 	obj, err := now.Decode()
 	if err != nil {
-		return nil, h.undecodable(now, err)
+		return nil, h.undecodableError(now, err)
 	}
 	if before != nil {
 		// A spec that cannot be decoded differs from every spec that can.
@@ -147,8 +147,8 @@ func rolledBack(raw []byte) admission.Warnings {
 	return admission.Warnings{messageStaysRolledBack + ready.Message}
 }
 
-// read decodes a resource but for its spec.
-func (h *handler[T]) read(raw runtime.RawExtension) (storedResource[T], error) {
+// decodeResource decodes a resource but for its spec.
+func (h *handler[T]) decodeResource(raw runtime.RawExtension) (storedResource[T], error) {
 	obj := h.empty()
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw.Raw, obj); err != nil {
 		return nil, fmt.Errorf("decode the request: %w", err)
@@ -156,8 +156,8 @@ func (h *handler[T]) read(raw runtime.RawExtension) (storedResource[T], error) {
 	return obj, nil
 }
 
-// undecodable is the refusal of a spec that cannot be decoded.
-func (h *handler[T]) undecodable(obj client.Object, err error) error {
+// undecodableError is the refusal of a spec that cannot be decoded.
+func (h *handler[T]) undecodableError(obj client.Object, err error) error {
 	var wrong *field.Error
 	if !errors.As(err, &wrong) {
 		wrong = field.InternalError(field.NewPath("spec"), err)

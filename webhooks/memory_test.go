@@ -112,7 +112,7 @@ func TestReviewsLeaveNothing(t *testing.T) {
 	// Without a logger, controller-runtime keeps the values of each logger for the one that is set in the end.
 	ctrl.SetLogger(logr.Discard())
 	paths := &muxServer{mux: http.NewServeMux()}
-	newValidators(t, emptyWorld{}, emptyWorld{}).register(paths)
+	newValidators(t, emptyWorld{}, emptyWorld{}).registerKinds(paths)
 	heap := func() int64 {
 		runtime.GC()
 		runtime.GC()
@@ -160,7 +160,7 @@ func TestLogOfMalformedRequests(t *testing.T) {
 // guard counts for it, on any path.
 func TestReviewMemory(t *testing.T) {
 	paths := &muxServer{mux: http.NewServeMux()}
-	newValidators(t, emptyWorld{}, emptyWorld{}).register(paths)
+	newValidators(t, emptyWorld{}, emptyWorld{}).registerKinds(paths)
 	for name, hostile := range hostileReviews {
 		body := hostile.largest()
 		cost := guard.Webhooks.Cost(body)

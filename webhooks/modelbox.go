@@ -18,7 +18,7 @@ func (s *validators) setUpModelBox(server webhook.Server) {
 	server.Register("/mutate-app-huolala-cn-v1-modelbox", newAdmission(&defaulter{
 		names: func(name string) map[string]string { return map[string]string{"name": name} },
 	}))
-	serve(server, &validator[*appv1.ModelBox]{
+	serveKind(server, &validator[*appv1.ModelBox]{
 		validators: s, kind: resource.KindModelBox.Name,
 		spec:  func(box *appv1.ModelBox) any { return &box.Spec },
 		empty: func() storedResource[*appv1.ModelBox] { return &stored.ModelBox{} },

@@ -22,11 +22,11 @@ import (
 // Other objects in the cluster only cause warnings. The order in which a user applies and removes objects must not matter: an object in the
 // way may be about to be deleted, for example by the same change.
 
-// taken warns of children whose names others have.
-func (s *validators) taken(ctx context.Context, who *asker, owner client.Object, children []child) []string {
+// warnTaken warns of children whose names others have.
+func (s *validators) warnTaken(ctx context.Context, who *asker, owner client.Object, children []child) []string {
 	told := nothing
 	if len(children) > 0 {
-		told = who.gets(topicTaken)
+		told = who.grantAnswer(topicTaken)
 	}
 	if told == nothing {
 		return nil
@@ -35,7 +35,7 @@ func (s *validators) taken(ctx context.Context, who *asker, owner client.Object,
 	adopt := wantsAdoption(owner)
 	for _, child := range children {
 		live, ok := emptyLike(child.object)
-		if !ok || !s.read(ctx, child.object, live) {
+		if !ok || !s.readCached(ctx, child.object, live) {
 			continue
 		}
 		var stalled *reconciler.StalledError
@@ -55,9 +55,9 @@ func takenMessage(told disclosure, wanted, live client.Object, words string) str
 	return fmt.Sprintf(messageOwnedByOther, wanted.GetObjectKind().GroupVersionKind().Kind, wanted.GetName())
 }
 
-// read reads an object of the namespace and name of another from the cache. What cannot be read counts as missing.
-func (s *validators) read(ctx context.Context, like, into client.Object) bool {
-	if s.apart(like) {
+// readCached reads an object of the namespace and name of another from the cache. What cannot be read counts as missing.
+func (s *validators) readCached(ctx context.Context, like, into client.Object) bool {
+	if s.isApart(like) {
 		return false
 	}
 	err := s.cache.Get(ctx, client.ObjectKeyFromObject(like), into)
@@ -67,12 +67,12 @@ func (s *validators) read(ctx context.Context, like, into client.Object) bool {
 	return err == nil
 }
 
-// apart reports whether the objects of a type are not in the manager's cache: to read one there would start to watch the type.
-func (s *validators) apart(obj client.Object) bool { return s.planner != nil && s.planner.Apart(obj) }
+// isApart reports whether the objects of a type are not in the manager's cache: to read one there would start to watch the type.
+func (s *validators) isApart(obj client.Object) bool { return s.planner != nil && s.planner.Apart(obj) }
 
 // heldByOthers warns of a UnitedDeployment that has to keep off the Deployment that it names.
 func (s *validators) heldByOthers(ctx context.Context, who *asker, ud *appv1.UnitedDeployment) []string {
-	told := who.gets(topicScaleOwner)
+	told := who.grantAnswer(topicScaleOwner)
 	if told == nothing {
 		return nil
 	}
@@ -96,7 +96,7 @@ func (s *validators) unreadableScale(ctx context.Context, who *asker, kind strin
 	if replicas != nil {
 		return nil
 	}
-	told := who.gets(topicScale)
+	told := who.grantAnswer(topicScale)
 	if told == nothing {
 		return nil
 	}
@@ -125,7 +125,7 @@ func scalerName(told disclosure, name string) string {
 func (s *validators) scaleOwners(ctx context.Context, ud *appv1.UnitedDeployment) (validation.ScaleOwners, error) {
 	var held validation.ScaleOwners
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ud.Namespace, Name: ud.Spec.DeploymentName}}
-	if s.read(ctx, deployment, deployment) {
+	if s.readCached(ctx, deployment, deployment) {
 		if c := metav1.GetControllerOf(deployment); c != nil && strings.HasPrefix(c.APIVersion, appv1.GroupVersion.Group+"/") {
 			held.Controller = c
 		}
@@ -136,12 +136,12 @@ func (s *validators) scaleOwners(ctx context.Context, ud *appv1.UnitedDeployment
 		return held, fmt.Errorf("list UnitedDeployments: %w", err)
 	}
 	held.OldestClaimant = validation.OldestClaimant(&ud.ObjectMeta, others.Metadata())
-	held.Autoscaler = s.autoscaler(ctx, ud.Namespace, "Deployment", ud.Spec.DeploymentName)
+	held.Autoscaler = s.autoscalerOf(ctx, ud.Namespace, "Deployment", ud.Spec.DeploymentName)
 	return held, nil
 }
 
-// autoscaler returns the name of an autoscaler that targets a workload object, empty if none is known.
-func (s *validators) autoscaler(ctx context.Context, namespace, kind, name string) string {
+// autoscalerOf returns the name of an autoscaler that targets a workload object, empty if none is known.
+func (s *validators) autoscalerOf(ctx context.Context, namespace, kind, name string) string {
 	var scalers autoscalingv2.HorizontalPodAutoscalerList
 	if err := s.cache.List(ctx, &scalers, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).V(1).Info(messageWarningUnreadable, "name", name, "error", err.Error())

@@ -74,18 +74,18 @@ func newPaces(slots, each int, r rate) *paces {
 	return &paces{slots: make(chan struct{}, slots), each: each, rate: r, namespaces: map[string]*pace{}}
 }
 
-// begin waits for the turn of a namespace, not longer than patience, and reports whether it has come. done ends it, however often it is
+// beginTurn waits for the turn of a namespace, not longer than patience, and reports whether it has come. done ends it, however often it is
 // called.
-func (p *paces) begin(ctx context.Context, namespace string, patience time.Duration) (done func(), ok bool) {
+func (p *paces) beginTurn(ctx context.Context, namespace string, patience time.Duration) (done func(), ok bool) {
 	deadline := time.Now().Add(patience)
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	own := p.paceOf(namespace, 1)
-	if !enter(ctx, own.turn) {
-		p.leave(own)
+	if !enterRoom(ctx, own.turn) {
+		p.leaveQueue(own)
 		return nil, false
 	}
-	wait, ok := p.reserve(own, time.Now(), time.Until(deadline))
+	wait, ok := p.reserveTurn(own, time.Now(), time.Until(deadline))
 	if ok && wait > 0 {
 		select {
 		case <-time.After(wait):
@@ -93,22 +93,22 @@ func (p *paces) begin(ctx context.Context, namespace string, patience time.Durat
 			ok = false
 		}
 	}
-	if !ok || !enter(ctx, p.slots) {
+	if !ok || !enterRoom(ctx, p.slots) {
 		<-own.turn
-		p.leave(own)
+		p.leaveQueue(own)
 		return nil, false
 	}
-	return sync.OnceFunc(func() { <-p.slots; <-own.turn; p.leave(own) }), true
+	return sync.OnceFunc(func() { <-p.slots; <-own.turn; p.leaveQueue(own) }), true
 }
 
-// allow reports whether the rate of a namespace allows one more now. It waits for nothing.
-func (p *paces) allow(namespace string) bool {
-	_, ok := p.reserve(p.paceOf(namespace, 0), time.Now(), 0)
+// tryTurn reports whether the rate of a namespace allows one more now. It waits for nothing.
+func (p *paces) tryTurn(namespace string) bool {
+	_, ok := p.reserveTurn(p.paceOf(namespace, 0), time.Now(), 0)
 	return ok
 }
 
-// enter waits for room, and reports whether there was any.
-func enter(ctx context.Context, room chan struct{}) bool {
+// enterRoom waits for room, and reports whether there was any.
+func enterRoom(ctx context.Context, room chan struct{}) bool {
 	if ctx.Err() != nil {
 		return false
 	}
@@ -147,15 +147,15 @@ func paceKey(namespace string) string {
 	return strings.Clone(namespace)
 }
 
-// leave counts a caller off the waiting ones of a namespace.
-func (p *paces) leave(own *pace) {
+// leaveQueue counts a caller off the waiting ones of a namespace.
+func (p *paces) leaveQueue(own *pace) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	own.waiting--
 }
 
-// reserve returns how long to wait for the next turn of a namespace, and reports false if that is longer than patience.
-func (p *paces) reserve(own *pace, now time.Time, patience time.Duration) (time.Duration, bool) {
+// reserveTurn returns how long to wait for the next turn of a namespace, and reports false if that is longer than patience.
+func (p *paces) reserveTurn(own *pace, now time.Time, patience time.Duration) (time.Duration, bool) {
 	if p.rate.interval == 0 {
 		return 0, true
 	}

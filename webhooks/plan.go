@@ -71,14 +71,14 @@ func (h *handler[T]) answerPlan(ctx context.Context, req *admission.Request, rel
 	if !ptr.Deref(req.DryRun, false) || h.planner == nil {
 		return nil, nil
 	}
-	now, err := h.read(req.Object)
+	now, err := h.decodeResource(req.Object)
 	if err != nil || now.GetName() == "" || now.GetDeletionTimestamp() != nil {
 		return nil, nil
 	}
 	asked := now.GetAnnotations()[appv1.AnnotationPlan] == plan.Request
 	var before storedResource[T]
 	if req.Operation == admissionv1.Update {
-		if before, err = h.read(req.OldObject); err != nil {
+		if before, err = h.decodeResource(req.OldObject); err != nil {
 			return nil, nil
 		}
 		// A stored annotation requests no plan; otherwise the dry runs of all tools would be denied.
@@ -147,17 +147,17 @@ func changesPlan[T client.Object](before, now storedResource[T]) bool {
 func (h *handler[T]) makePlan(ctx context.Context, obj T, old client.Object, release func()) (made *plan.Plan, busy string) {
 	who := h.askerOf(ctx, obj, old)
 	if old == nil {
-		told := who.gets(topicCreationPlan)
+		told := who.grantAnswer(topicCreationPlan)
 		if told == nothing {
 			return nil, messagePlanBusy
 		}
 		return h.planCreation(ctx, who, obj, told), ""
 	}
-	if who.gets(topicChangePlan) != full {
+	if who.grantAnswer(topicChangePlan) != full {
 		return nil, messagePlanUnknown
 	}
 	release()
-	done, ok := h.limits.plans.begin(ctx, obj.GetNamespace(), h.patience/3)
+	done, ok := h.limits.plans.beginTurn(ctx, obj.GetNamespace(), h.patience/3)
 	if !ok {
 		return nil, messagePlanBusy
 	}
@@ -177,7 +177,7 @@ func (h *handler[T]) planCreation(ctx context.Context, who *asker, obj T, told d
 		Version: plan.Version, Kind: h.kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), Created: true, Paused: found.paused,
 		Objects: []plan.Object{},
 	}
-	for _, wanted := range found.planned() {
+	for _, wanted := range found.plannedObjects() {
 		made.Objects = append(made.Objects, plan.Object{
 			Kind: wanted.GetObjectKind().GroupVersionKind().Kind, Name: wanted.GetName(), Action: plan.Created,
 		})
@@ -200,7 +200,7 @@ func (h *handler[T]) planTaken(ctx context.Context, obj T, wanted client.Object,
 	last := &made.Objects[len(made.Objects)-1]
 	live, ok := emptyLike(wanted)
 	row := children.TypeOf(wanted)
-	if !ok || !row.Role.Has(children.RoleChild) || row.Scope == children.ScopeLive || !h.validators.read(ctx, wanted, live) {
+	if !ok || !row.Role.Has(children.RoleChild) || row.Scope == children.ScopeLive || !h.validators.readCached(ctx, wanted, live) {
 		return
 	}
 	if _, deployment := live.(*appsv1.Deployment); deployment && h.kind == resource.KindUnitedDeployment.Name && !wantsAdoption(obj) {

@@ -21,7 +21,7 @@ func TestPaces(t *testing.T) {
 		for range 50 {
 			loops.Go(func() {
 				for time.Since(begin) < lasts {
-					done, ok := p.begin(t.Context(), "loop", patience)
+					done, ok := p.beginTurn(t.Context(), "loop", patience)
 					if !ok {
 						refused.Add(1)
 						<-time.After(10 * time.Millisecond)
@@ -39,7 +39,7 @@ func TestPaces(t *testing.T) {
 		}
 		for time.Since(begin) < lasts-time.Second {
 			asked := time.Now()
-			done, ok := p.begin(t.Context(), "quiet", patience)
+			done, ok := p.beginTurn(t.Context(), "quiet", patience)
 			if waited := time.Since(asked); !ok || waited > 0 {
 				t.Errorf("the other namespace has waited %s: %t", waited, ok)
 			}
@@ -65,7 +65,7 @@ func TestPacesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPaces(maxPlans, 1, planRate)
 		for i := range 10 * maxPaces {
-			done, ok := p.begin(t.Context(), fmt.Sprint(i), time.Second)
+			done, ok := p.beginTurn(t.Context(), fmt.Sprint(i), time.Second)
 			if !ok {
 				t.Fatalf("namespace %d has no turn", i)
 			}
@@ -82,16 +82,16 @@ func TestPacesAreForgotten(t *testing.T) {
 func TestTwoPlansAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPaces(maxPlans, 1, planRate)
-		first, ok := p.begin(t.Context(), "a", time.Second)
-		second, ok2 := p.begin(t.Context(), "b", time.Second)
+		first, ok := p.beginTurn(t.Context(), "a", time.Second)
+		second, ok2 := p.beginTurn(t.Context(), "b", time.Second)
 		if !ok || !ok2 {
 			t.Fatal("two plans are not made at once")
 		}
-		if _, ok := p.begin(t.Context(), "c", time.Second); ok {
+		if _, ok := p.beginTurn(t.Context(), "c", time.Second); ok {
 			t.Error("three plans are made at once")
 		}
 		first()
-		third, ok := p.begin(t.Context(), "c", time.Second)
+		third, ok := p.beginTurn(t.Context(), "c", time.Second)
 		if !ok {
 			t.Fatal("the third has no turn after the first has ended")
 		}

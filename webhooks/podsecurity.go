@@ -26,9 +26,9 @@ import (
 // the cluster. If the manager may not read the namespace, there is no such warning.
 func (s *validators) podSecurity(ctx context.Context, who *asker, namespace string, workloads []*resource.Workload) []string {
 	strictest := psa.LevelVersion{Level: psa.LevelRestricted, Version: psa.LatestVersion()}
-	refused := s.refuses(strictest, workloads)
+	refused := s.refusalsOf(strictest, workloads)
 	said := undoneProfiles(refused)
-	if refused == nil || who.gets(topicPodSecurity) != full {
+	if refused == nil || who.grantAnswer(topicPodSecurity) != full {
 		return said
 	}
 	ns := &metav1.PartialObjectMetadata{}
@@ -40,7 +40,7 @@ func (s *validators) podSecurity(ctx context.Context, who *asker, namespace stri
 	privileged := psa.LevelVersion{Level: psa.LevelPrivileged, Version: psa.LatestVersion()}
 	// A label that cannot be read counts as Kubernetes counts it.
 	enforced, _ := psa.PolicyToEvaluate(ns.Labels, psa.Policy{Enforce: privileged, Audit: privileged, Warn: privileged})
-	for _, refused := range s.refuses(enforced.Enforce, workloads) {
+	for _, refused := range s.refusalsOf(enforced.Enforce, workloads) {
 		said = append(said, fmt.Sprintf(messagePodsRejected,
 			namespace, refused.workload.Name, enforced.Enforce.String(), refused.why))
 	}
@@ -65,8 +65,8 @@ type refusal struct {
 	why      string
 }
 
-// refuses returns the workloads whose pods a standard refuses.
-func (s *validators) refuses(standard psa.LevelVersion, workloads []*resource.Workload) []refusal {
+// refusalsOf returns the workloads whose pods a standard refuses.
+func (s *validators) refusalsOf(standard psa.LevelVersion, workloads []*resource.Workload) []refusal {
 	var refused []refusal
 	for _, w := range workloads {
 		verdict := policy.AggregateCheckResults(s.standards.EvaluatePod(standard, &w.Template.ObjectMeta, &w.Template.Spec))

@@ -54,7 +54,7 @@ func TestReviewsTakeTurns(t *testing.T) {
 		s.patience = time.Second
 		s.limits.reviews = newPaces(4, 2, rate{})
 		for range 2 {
-			if _, ok := s.limits.reviews.begin(t.Context(), "shop", time.Second); !ok {
+			if _, ok := s.limits.reviews.beginTurn(t.Context(), "shop", time.Second); !ok {
 				t.Fatal("no room for the first ones")
 			}
 		}

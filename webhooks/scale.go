@@ -26,17 +26,17 @@ func (h *handler[T]) warnScale(ctx context.Context, req *admission.Request) admi
 	if json.Unmarshal(req.Object.Raw, now) != nil || json.Unmarshal(req.OldObject.Raw, before) != nil {
 		return nil
 	}
-	guard.Prove(ctx, func() bool { return h.proven(ctx, now, before) })
+	guard.Prove(ctx, func() bool { return h.isProven(ctx, now, before) })
 	return h.ignoredReplicas(ctx, h.askerOf(ctx, now, before), now, &before.Spec.Replicas, &now.Spec.Replicas)
 }
 
 // ignoredReplicas warns of another number of pods while an autoscaler decides the number. 0 pods stop a workload with an autoscaler, too. obj
 // has the name of the Deployment.
 func (s *validators) ignoredReplicas(ctx context.Context, who *asker, obj client.Object, was, is *int32) []string {
-	if is == nil || *is == 0 || ptr.Deref(was, *is) == *is || ptr.Deref(was, 0) == 0 || who.gets(topicIgnoredReplicas) != full {
+	if is == nil || *is == 0 || ptr.Deref(was, *is) == *is || ptr.Deref(was, 0) == 0 || who.grantAnswer(topicIgnoredReplicas) != full {
 		return nil
 	}
-	scaler := s.autoscaler(ctx, obj.GetNamespace(), "Deployment", obj.GetName())
+	scaler := s.autoscalerOf(ctx, obj.GetNamespace(), "Deployment", obj.GetName())
 	if scaler == "" {
 		return nil
 	}
@@ -50,15 +50,15 @@ func (s *validators) unstatedReplicas(ctx context.Context, who *asker, obj clien
 	if len(fewest) == 0 {
 		return nil
 	}
-	told := who.gets(topicUnstatedReplicas)
+	told := who.grantAnswer(topicUnstatedReplicas)
 	if told == nothing {
 		return nil
 	}
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
 	switch {
-	case !s.read(ctx, deployment, deployment):
+	case !s.readCached(ctx, deployment, deployment):
 		return fewest
-	case told != full || !metav1.IsControlledBy(deployment, obj) || s.autoscaler(ctx, obj.GetNamespace(), "Deployment", obj.GetName()) != "":
+	case told != full || !metav1.IsControlledBy(deployment, obj) || s.autoscalerOf(ctx, obj.GetNamespace(), "Deployment", obj.GetName()) != "":
 		return nil
 	}
 	return validation.UnstatedPodsWarnings(workload, spec, ptr.Deref(deployment.Spec.Replicas, 1))

@@ -19,8 +19,8 @@ import (
 	"huolala.cn/app-operator/resource"
 )
 
-// enabled adds to the errors of a spec which of its fields are switched off.
-func (s *validators) enabled(spec *appv1.ServingSpec, release *appv1.ReleaseSpec, errs field.ErrorList) field.ErrorList {
+// addDisabled adds to the errors of a spec which of its fields are switched off.
+func (s *validators) addDisabled(spec *appv1.ServingSpec, release *appv1.ReleaseSpec, errs field.ErrorList) field.ErrorList {
 	at := field.NewPath("spec")
 	return slices.Concat(errs, validation.DisabledFeatures(spec, s.disabled, at), validation.DisabledReleases(release, s.disabled, at))
 }
@@ -34,9 +34,9 @@ func (s *validators) aroundOthers(ctx context.Context, who *asker, obj client.Ob
 	if spec.Autoscaling != nil {
 		said = append(said, s.otherAutoscaler(ctx, who, obj)...)
 	}
-	if was != nil && was.Autoscaling != nil && spec.Autoscaling == nil && replicas != nil && who.gets(topicAutoscalingRemoved) == full {
+	if was != nil && was.Autoscaling != nil && spec.Autoscaling == nil && replicas != nil && who.grantAnswer(topicAutoscalingRemoved) == full {
 		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
-		if s.read(ctx, deployment, deployment) && ptr.Deref(deployment.Spec.Replicas, 1) != *replicas {
+		if s.readCached(ctx, deployment, deployment) && ptr.Deref(deployment.Spec.Replicas, 1) != *replicas {
 			said = append(said, fmt.Sprintf(messageAutoscalingRemoved, ptr.Deref(deployment.Spec.Replicas, 1), *replicas))
 		}
 	}
@@ -45,7 +45,7 @@ func (s *validators) aroundOthers(ctx context.Context, who *asker, obj client.Ob
 
 // otherAutoscaler warns of an autoscaler of others that targets the Deployment.
 func (s *validators) otherAutoscaler(ctx context.Context, who *asker, obj client.Object) []string {
-	told := who.gets(topicAutoscaler)
+	told := who.grantAnswer(topicAutoscaler)
 	if told == nothing {
 		return nil
 	}
@@ -87,10 +87,10 @@ func ownersOfPaths(ingresses []networkingv1.Ingress, except client.Object) map[s
 
 // sharedHosts warns of hosts and paths that lead to another resource of the namespace too.
 func (s *validators) sharedHosts(ctx context.Context, who *asker, obj client.Object, spec *appv1.IngressSpec) []string {
-	if s.apart(&networkingv1.Ingress{}) {
+	if s.isApart(&networkingv1.Ingress{}) {
 		return nil
 	}
-	told := who.gets(topicHost)
+	told := who.grantAnswer(topicHost)
 	if told == nothing {
 		return nil
 	}

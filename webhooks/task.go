@@ -16,7 +16,7 @@ import (
 // +kubebuilder:webhook:path=/validate-app-huolala-cn-v1-task,mutating=false,failurePolicy=ignore,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=2,groups=app.huolala.cn,resources=tasks,verbs=create;update,versions=v1,name=vtask.app.huolala.cn,admissionReviewVersions=v1
 
 func (s *validators) setUpTask(server webhook.Server) {
-	serve(server, &validator[*appv1.Task]{
+	serveKind(server, &validator[*appv1.Task]{
 		validators: s, kind: resource.KindTask.Name,
 		spec:  func(task *appv1.Task) any { return &task.Spec },
 		empty: func() storedResource[*appv1.Task] { return &stored.Task{} },
@@ -25,7 +25,7 @@ func (s *validators) setUpTask(server webhook.Server) {
 				errors: slices.Concat(validation.Task(task), validation.DisabledTask(s.disabled)), warnings: validation.TaskWarnings(task),
 				paused: task.Spec.Paused, objects: []resource.Object{resource.PlannedCronJob(task)},
 			}
-			present, known := s.present(ctx, who, task.Namespace)
+			present, known := s.presentDefaults(ctx, who, task.Namespace)
 			size := present.Sizes.Resolve(task.Spec.Size)
 			if known {
 				found.errors = append(found.errors, size.Undefined(present.Sizes, field.NewPath("spec", "size"))...)

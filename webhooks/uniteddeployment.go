@@ -15,7 +15,7 @@ import (
 // +kubebuilder:webhook:path=/validate-app-huolala-cn-v1-uniteddeployment,mutating=false,failurePolicy=ignore,sideEffects=None,matchPolicy=Equivalent,timeoutSeconds=2,groups=app.huolala.cn,resources=uniteddeployments,verbs=create;update,versions=v1,name=vuniteddeployment.app.huolala.cn,admissionReviewVersions=v1
 
 func (s *validators) setUpUnitedDeployment(server webhook.Server) {
-	serve(server, &validator[*appv1.UnitedDeployment]{
+	serveKind(server, &validator[*appv1.UnitedDeployment]{
 		validators: s, kind: resource.KindUnitedDeployment.Name,
 		spec:  func(ud *appv1.UnitedDeployment) any { return &ud.Spec },
 		empty: func() storedResource[*appv1.UnitedDeployment] { return &stored.UnitedDeployment{} },
@@ -29,7 +29,7 @@ func (s *validators) setUpUnitedDeployment(server webhook.Server) {
 			}
 			w, wrong := spec.Build(s.newOptions(ctx, who, ud.Namespace, spec))
 			found.errors = append(found.errors, wrong...)
-			children := objects(w)
+			children := standardObjects(w)
 			if !wantsAdoption(ud) { // A Deployment that exists is no obstacle: it is scaled. It is the first object.
 				children = children[1:]
 			}

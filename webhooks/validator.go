@@ -49,8 +49,8 @@ type review struct {
 	paused bool
 }
 
-// planned returns the objects that the plan of a creation has.
-func (r *review) planned() []resource.Object {
+// plannedObjects returns the objects that the plan of a creation has.
+func (r *review) plannedObjects() []resource.Object {
 	if r.objects != nil {
 		return r.objects
 	}
@@ -68,15 +68,15 @@ type child struct {
 	workload *resource.Workload
 }
 
-// is reports whether two children are one and the same object.
-func (c child) is(other child) bool {
+// isSame reports whether two children are one and the same object.
+func (c child) isSame(other child) bool {
 	return reflect.TypeOf(c.object) == reflect.TypeOf(other.object) && c.object.GetName() == other.object.GetName()
 }
 
 // ValidateCreate looks at a new resource.
 func (v *validator[T]) ValidateCreate(ctx context.Context, obj T) (admission.Warnings, error) {
 	var none T
-	return v.validate(ctx, v.askerOf(ctx, obj, nil), obj, none, func() []child { return nil })
+	return v.validateSpec(ctx, v.askerOf(ctx, obj, nil), obj, none, func() []child { return nil })
 }
 
 // ValidateUpdate looks at a change. What leaves the spec as it was passes: a resource that was once stored can
@@ -93,16 +93,16 @@ func (v *validator[T]) ValidateUpdate(ctx context.Context, old, obj T) (admissio
 		found := v.review(ctx, who, obj)
 		ctx, cancel := context.WithTimeout(ctx, v.patience)
 		defer cancel()
-		return append(validation.AnnotationWarnings(obj), v.adoptions(ctx, who, obj, &found)...), nil
+		return append(validation.AnnotationWarnings(obj), v.warnAdoptions(ctx, who, obj, &found)...), nil
 	}
 	who := v.askerOf(ctx, obj, old)
 	// The children of the previous spec exist already, or the status has the obstacle.
-	return v.validate(ctx, who, obj, old, func() []child { return v.review(ctx, who, old).children })
+	return v.validateSpec(ctx, who, obj, old, func() []child { return v.review(ctx, who, old).children })
 }
 
-// validate checks a resource with a new spec. It does not read the children in had again. A computation ends within bounds, and does not
+// validateSpec checks a resource with a new spec. It does not read the children in had again. A computation ends within bounds, and does not
 // begin for a request whose client has left.
-func (v *validator[T]) validate(ctx context.Context, who *asker, obj, old T, had func() []child) (admission.Warnings, error) {
+func (v *validator[T]) validateSpec(ctx context.Context, who *asker, obj, old T, had func() []child) (admission.Warnings, error) {
 	if ctx.Err() != nil {
 		return admission.Warnings{messageNotReviewed}, nil
 	}
@@ -116,8 +116,8 @@ func (v *validator[T]) validate(ctx context.Context, who *asker, obj, old T, had
 		return found.warnings, nil
 	}
 	earlier := had()
-	wanted := slices.DeleteFunc(slices.Clone(found.children), func(c child) bool { return slices.ContainsFunc(earlier, c.is) })
-	said := slices.Concat(found.warnings, v.taken(ctx, who, obj, wanted), v.adoptions(ctx, who, obj, &found))
+	wanted := slices.DeleteFunc(slices.Clone(found.children), func(c child) bool { return slices.ContainsFunc(earlier, c.isSame) })
+	said := slices.Concat(found.warnings, v.warnTaken(ctx, who, obj, wanted), v.warnAdoptions(ctx, who, obj, &found))
 	if v.neighbours != nil {
 		said = append(said, v.neighbours(ctx, who, obj, old)...)
 	}
@@ -127,8 +127,8 @@ func (v *validator[T]) validate(ctx context.Context, who *asker, obj, old T, had
 // tooMany reports whether a spec has so many errors that its workloads are not built.
 func tooMany(errs field.ErrorList) bool { return len(errs) > validation.MaxErrors }
 
-// before returns the previous resource, nil for a new resource.
-func before[T client.Object](old T) client.Object {
+// previousOf returns the previous resource, nil for a new resource.
+func previousOf[T client.Object](old T) client.Object {
 	if reflect.ValueOf(old).IsNil() {
 		return nil
 	}
@@ -138,14 +138,14 @@ func before[T client.Object](old T) client.Object {
 // reviewServed reviews a resource that is one Deployment with auxiliary objects, all of the resource's name. warn returns the
 // warnings of the resource's kind.
 func (s *validators) reviewServed(ctx context.Context, who *asker, obj client.Object, spec resource.Spec, warn func() []string) review {
-	if errs := s.enabled(spec.Serving(), spec.Release(), spec.Validate()); tooMany(errs) {
+	if errs := s.addDisabled(spec.Serving(), spec.Release(), spec.Validate()); tooMany(errs) {
 		return review{errors: errs}
 	}
 	seen := s.newOptions(ctx, who, obj.GetNamespace(), spec)
 	w, errs := s.buildServed(spec, seen)
 	found := review{
 		errors: errs, warnings: append(warn(), s.contentWarnings(spec.Serving(), w)...), workloads: []*resource.Workload{w},
-		children: calledBy(field.NewPath("metadata", "name"), field.NewPath("spec"), w, objects(w)...),
+		children: calledBy(field.NewPath("metadata", "name"), field.NewPath("spec"), w, standardObjects(w)...),
 	}
 	if len(errs) > 0 && (seen.Inputs.Defaults != "" || seen.Inputs.Size.Name != "") {
 		plain := seen
@@ -163,7 +163,7 @@ func (s *validators) reviewServed(ctx context.Context, who *asker, obj client.Ob
 // buildServed builds the workload of a spec with the defaults of the inputs, and returns the errors of the spec with these defaults.
 func (s *validators) buildServed(spec resource.Spec, seen resource.BuildOptions) (*resource.Workload, field.ErrorList) {
 	with := spec.WithDefaults(seen.Inputs.Defaults)
-	errs := s.enabled(with.Serving(), with.Release(), with.Validate())
+	errs := s.addDisabled(with.Serving(), with.Release(), with.Validate())
 	w, wrong := spec.Build(seen)
 	if errs = append(errs, wrong...); seen.Sizes == nil {
 		errs = slices.DeleteFunc(errs, validation.LeftToDefaults)
@@ -173,7 +173,7 @@ func (s *validators) buildServed(spec resource.Spec, seen resource.BuildOptions)
 
 // keepsPods reports whether a change of a resource leaves its pods as they are, so that it takes no other defaults.
 func (v *validator[T]) keepsPods(old, obj T) bool {
-	if before(old) == nil {
+	if previousOf(old) == nil {
 		return false
 	}
 	was, ok := servedSpec(old)
@@ -210,9 +210,9 @@ func calledBy(name, spec *field.Path, w *resource.Workload, objects ...client.Ob
 	return children
 }
 
-// objects returns the objects of a workload except for kinds that the cluster may lack: reading such an object from the cache would start a
+// standardObjects returns the objects of a workload except for kinds that the cluster may lack: reading such an object from the cache would start a
 // watch of its kind.
-func objects(w *resource.Workload) []client.Object {
+func standardObjects(w *resource.Workload) []client.Object {
 	var objects []client.Object
 	for _, obj := range w.Objects() {
 		if !children.TypeOf(obj).Custom {

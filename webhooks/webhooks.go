@@ -134,13 +134,13 @@ func (w *Webhooks) SetupWithManager(mgr ctrl.Manager, planner Planner) error {
 		planner: planner, limits: newLimits(),
 		today: resource.BuildOptions{Inputs: resource.Inputs{Rendering: w.opts.Rendering}, Unrecorded: true},
 	}
-	s.register(mgr.GetWebhookServer())
+	s.registerKinds(mgr.GetWebhookServer())
 	expiry.webhooks.Store(w)
 	return mgr.AddReadyzCheck("webhooks", served)
 }
 
-// register has the server answer for all kinds in resource.Kinds, and for AppDefaults.
-func (s *validators) register(server webhook.Server) {
+// registerKinds has the server answer for all kinds in resource.Kinds, and for AppDefaults.
+func (s *validators) registerKinds(server webhook.Server) {
 	s.setUpApp(server)
 	s.setUpModelBox(server)
 	s.setUpUnitedDeployment(server)

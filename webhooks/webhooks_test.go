@@ -66,7 +66,7 @@ func TestEachWebhookIsServed(t *testing.T) {
 		called = append(called, match[1])
 	}
 	server := &paths{}
-	(&validators{}).register(server)
+	(&validators{}).registerKinds(server)
 	slices.Sort(called)
 	slices.Sort(server.registered)
 	if diff := cmp.Diff(called, server.registered); diff != "" {
