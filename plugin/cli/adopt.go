@@ -27,13 +27,13 @@ type adoptOptions struct {
 func (r *root) adoptCommand() *cobra.Command {
 	var o adoptOptions
 	cmd := &cobra.Command{
-		Use: "adopt NAME", Short: "Take over the objects that have its children's names, without a restart", Args: takes(1, 1),
+		Use: "adopt NAME", Short: "Take over the objects that have its children's names, without a restart", Args: takesArguments(1, 1),
 		ValidArgsFunction: r.completeNames,
 		Long: "Adopt the objects that no controller owns and that have the names of the children of a resource. The command asks\n" +
 			"the operator for the plan first, and changes nothing if a pod would restart or the plan is incomplete. It then sets the annotation\n" +
 			appv1.AnnotationAdopt + ", and removes the annotation once the resource owns the objects.",
 		RunE: r.onTarget(func(ctx context.Context, c *clients, t target) error {
-			return r.adopt(ctx, c, t, &o)
+			return r.adoptResource(ctx, c, t, &o)
 		}),
 	}
 	cmd.Flags().BoolVar(&o.restart, "restart", false, "Take over the pod template too, with a restart of the pods.")
@@ -43,8 +43,8 @@ func (r *root) adoptCommand() *cobra.Command {
 	return cmd
 }
 
-// adopt shows the plan of an adoption, and carries it out.
-func (r *root) adopt(ctx context.Context, c *clients, t target, o *adoptOptions) error {
+// adoptResource shows the plan of an adoption, and carries it out.
+func (r *root) adoptResource(ctx context.Context, c *clients, t target, o *adoptOptions) error {
 	mode := appv1.AdoptWithoutRestart
 	switch {
 	case o.restart, t.kind.Scheduled: // Of a Task, no pod restarts, because none serves.
@@ -53,12 +53,12 @@ func (r *root) adopt(ctx context.Context, c *clients, t target, o *adoptOptions)
 		return fmt.Errorf("%s %s cannot adopt without a restart; only resources of the kinds %s can. See --restart", t.kind.Name, t.name,
 			view.NameKinds("and", view.CanBeHeld))
 	}
-	asked := c.patch(t, types.MergePatchType, annotationPatch(map[string]any{appv1.AnnotationAdopt: mode, plan.Annotation: plan.Request}), fieldManager, false)
-	p, err := asked.ask(ctx)
+	asked := c.dryRunPatch(t, types.MergePatchType, annotationPatch(map[string]any{appv1.AnnotationAdopt: mode, plan.Annotation: plan.Request}), fieldManager, false)
+	p, err := asked.askPlan(ctx)
 	if err != nil {
 		return err
 	}
-	style, err := r.style(r.Out)
+	style, err := r.styleOf(r.Out)
 	if err != nil {
 		return err
 	}
@@ -66,14 +66,14 @@ func (r *root) adopt(ctx context.Context, c *clients, t target, o *adoptOptions)
 	if err := provePlan(p, o.restart); err != nil {
 		return err
 	}
-	if !p.Incomplete && !waits(p) && !slices.ContainsFunc(p.Objects, func(o plan.Object) bool { return o.TakenOver }) {
+	if !p.Incomplete && !waitsForTier(p) && !slices.ContainsFunc(p.Objects, func(o plan.Object) bool { return o.TakenOver }) {
 		fmt.Fprintln(r.Out, "There is nothing to take over; nothing was changed")
 		return nil
 	}
-	if err := r.confirm(o.yes, adoptQuestion(t, p, o.restart)); err != nil {
+	if err := r.askConfirmation(o.yes, adoptQuestion(t, p, o.restart)); err != nil {
 		return err
 	}
-	changed, err := c.annotate(ctx, t, appv1.AnnotationAdopt, mode)
+	changed, err := c.annotateResource(ctx, t, appv1.AnnotationAdopt, mode)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (r *root) adopt(ctx context.Context, c *clients, t target, o *adoptOptions)
 	if err := r.untilAdopted(ctx, c, t, o.timeout); err != nil {
 		return err
 	}
-	if _, err := c.annotate(ctx, t, appv1.AnnotationAdopt, nil); err != nil {
+	if _, err := c.annotateResource(ctx, t, appv1.AnnotationAdopt, nil); err != nil {
 		return err
 	}
 	fmt.Fprintln(r.Out, changed.Object()+" has taken over its objects")
@@ -99,14 +99,14 @@ func adoptQuestion(t target, p *plan.Plan, restart bool) string {
 	default:
 		question += " " + view.CountPods(pods) + " restart."
 	}
-	if waits(p) {
+	if waitsForTier(p) {
 		question += " Those of later tiers follow, with their pods, and are not in the plan: " + p.Problem.Message + "."
 	}
 	return question
 }
 
-// waits reports whether a plan ends where an earlier tier is not ready yet. The later tiers follow once that tier is ready.
-func waits(p *plan.Plan) bool {
+// waitsForTier reports whether a plan ends where an earlier tier is not ready yet. The later tiers follow once that tier is ready.
+func waitsForTier(p *plan.Plan) bool {
 	return p.Problem != nil && p.Problem.Reason == appv1.ReasonDependencyNotReady
 }
 
@@ -130,7 +130,7 @@ func provePlan(p *plan.Plan, restart bool) error {
 		}
 	}
 	switch {
-	case p.Problem != nil && (!restart || !waits(p)):
+	case p.Problem != nil && (!restart || !waitsForTier(p)):
 		return errors.New(describeProblem(p.Problem))
 	case p.Paused:
 		return errors.New("it is paused, and takes over nothing until it is resumed" + nothing)
@@ -156,9 +156,9 @@ func annotationPatch(annotations map[string]any) []byte {
 	return data
 }
 
-// annotate sets an annotation, or removes it for nil, and returns the resource as it was.
-func (c *clients) annotate(ctx context.Context, t target, key string, value any) (*view.Resource, error) {
-	return c.change(ctx, t, func(*view.Resource) (map[string]any, error) {
+// annotateResource sets an annotation, or removes it for nil, and returns the resource as it was.
+func (c *clients) annotateResource(ctx context.Context, t target, key string, value any) (*view.Resource, error) {
+	return c.changeResource(ctx, t, func(*view.Resource) (map[string]any, error) {
 		return map[string]any{"metadata": map[string]any{"annotations": map[string]any{key: value}}}, nil
 	})
 }
@@ -166,8 +166,8 @@ func (c *clients) annotate(ctx context.Context, t target, key string, value any)
 // untilAdopted waits until the spec is in force, including all tiers that wait for an earlier one. It returns an obstacle as the error, and
 // the annotation stays.
 func (r *root) untilAdopted(ctx context.Context, c *clients, t target, timeout time.Duration) error {
-	for began := time.Now(); ; sleep(ctx, waitEvery) {
-		now, err := c.of(t.kind, t.namespace).get(ctx, t.name)
+	for began := time.Now(); ; sleepFor(ctx, waitEvery) {
+		now, err := c.clientOf(t.kind, t.namespace).getResource(ctx, t.name)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()

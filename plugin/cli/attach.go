@@ -35,7 +35,7 @@ func (f *runFollower) attachTerminal(ctx context.Context, pod string) error {
 	fmt.Fprint(f.Err, "If you see no prompt, press Enter.\r\n")
 	done := make(chan struct{})
 	out := &countingWriter{to: f.Out}
-	err = f.attach(ctx, pod, remotecommand.StreamOptions{
+	err = f.attachStreams(ctx, pod, remotecommand.StreamOptions{
 		Stdin: f.In, Stdout: out, Tty: true, TerminalSizeQueue: &terminalSizes{of: f.In, done: done},
 	})
 	close(done)
@@ -46,7 +46,7 @@ func (f *runFollower) attachTerminal(ctx context.Context, pod string) error {
 	if err := f.unlessEnded(ctx, err); err != nil || out.n > 0 {
 		return err
 	}
-	return f.log(ctx, pod)
+	return f.printLog(ctx, pod)
 }
 
 // makeRaw has a terminal pass on each key as it is, and returns the function that ends this. It does nothing to a stream that is no terminal.
@@ -68,7 +68,7 @@ func (f *runFollower) logWithInput(ctx context.Context, pod string) error {
 	whileInput, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	go func() {
-		err := f.attach(whileInput, pod, remotecommand.StreamOptions{Stdin: f.In})
+		err := f.attachStreams(whileInput, pod, remotecommand.StreamOptions{Stdin: f.In})
 		if err != nil && whileInput.Err() == nil {
 			err = f.unlessEnded(whileInput, err)
 		}
@@ -76,7 +76,7 @@ func (f *runFollower) logWithInput(ctx context.Context, pod string) error {
 			stop(err)
 		}
 	}()
-	err := f.log(whileInput, pod)
+	err := f.printLog(whileInput, pod)
 	if err != nil && whileInput.Err() != nil {
 		return context.Cause(whileInput)
 	}
@@ -86,14 +86,14 @@ func (f *runFollower) logWithInput(ctx context.Context, pod string) error {
 // unlessEnded returns the error of a connection with the command as a uselessRun, as the command would wait for its input forever. It returns
 // nil if the command has ended.
 func (f *runFollower) unlessEnded(ctx context.Context, err error) error {
-	if run, stateErr := f.state(ctx); stateErr == nil && (run.ExitCode != nil || run.Over) {
+	if run, stateErr := f.readState(ctx); stateErr == nil && (run.ExitCode != nil || run.Over) {
 		return nil
 	}
 	return uselessRun{inWords(err, "attach to", "the pod of Job "+f.job.Name, f.job.Namespace)}
 }
 
-// attach connects streams with the command until one side ends, by a WebSocket, or by SPDY where a server or a proxy has no WebSockets.
-func (f *runFollower) attach(ctx context.Context, pod string, streams remotecommand.StreamOptions) error {
+// attachStreams connects streams with the command until one side ends, by a WebSocket, or by SPDY where a server or a proxy has no WebSockets.
+func (f *runFollower) attachStreams(ctx context.Context, pod string, streams remotecommand.StreamOptions) error {
 	options := &corev1.PodAttachOptions{
 		Container: f.job.Spec.Template.Spec.Containers[0].Name, Stdin: streams.Stdin != nil, Stdout: streams.Stdout != nil, TTY: streams.Tty,
 	}

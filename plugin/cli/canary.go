@@ -23,7 +23,7 @@ type canaryStep struct {
 func (r *root) promoteCommand() *cobra.Command {
 	var yes, wait, force bool
 	cmd := &cobra.Command{
-		Use: "promote NAME", Short: "Roll the change of a canary out to all pods", Args: takes(1, 1), ValidArgsFunction: r.completeNames,
+		Use: "promote NAME", Short: "Roll the change of a canary out to all pods", Args: takesArguments(1, 1), ValidArgsFunction: r.completeNames,
 		Long: "Roll the change that runs in a canary out to all pods, by the annotation " + appv1.AnnotationPromote + " with the UID of the\n" +
 			"canary's Deployment. A later change is another canary, which the annotation does not promote.",
 		RunE: r.onTarget(func(ctx context.Context, c *clients, t target) error {
@@ -34,7 +34,7 @@ func (r *root) promoteCommand() *cobra.Command {
 			if err := r.stepCanary(ctx, c, t, &step, yes); err != nil {
 				return err
 			}
-			return r.finish(ctx, c, wait, t)
+			return r.waitForTargets(ctx, c, wait, t)
 		}),
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "Do not ask.")
@@ -46,7 +46,7 @@ func (r *root) promoteCommand() *cobra.Command {
 func (r *root) abortCommand() *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
-		Use: "abort NAME", Short: "Remove a canary, and leave the pods of before", Args: takes(1, 1), ValidArgsFunction: r.completeNames,
+		Use: "abort NAME", Short: "Remove a canary, and leave the pods of before", Args: takesArguments(1, 1), ValidArgsFunction: r.completeNames,
 		Long: "Remove the canary, by the annotation " + appv1.AnnotationAbort + " with the UID of the canary's Deployment. The spec is not\n" +
 			"changed; it takes effect again once it is another one, or after \"refresh\".",
 		RunE: r.onTarget(func(ctx context.Context, c *clients, t target) error {
@@ -68,7 +68,7 @@ func (r *root) stepCanary(ctx context.Context, c *clients, t target, step *canar
 	if !t.kind.Holds {
 		return fmt.Errorf("%s %s has no canary; only resources of the kinds %s can", t.kind.Name, t.name, view.NameKinds("and", view.CanBeHeld))
 	}
-	now, err := c.of(t.kind, t.namespace).get(ctx, t.name)
+	now, err := c.clientOf(t.kind, t.namespace).getResource(ctx, t.name)
 	if err != nil {
 		return inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
 	}
@@ -76,12 +76,12 @@ func (r *root) stepCanary(ctx context.Context, c *clients, t target, step *canar
 		return err
 	}
 	asked := now.Canary
-	if err := r.confirm(yes, fmt.Sprintf(step.question, now.Object(), view.Clean(asked.Image))); err != nil {
+	if err := r.askConfirmation(yes, fmt.Sprintf(step.question, now.Object(), view.Clean(asked.Image))); err != nil {
 		return err
 	}
-	resource, err := c.change(ctx, t, func(now *view.Resource) (map[string]any, error) {
+	resource, err := c.changeResource(ctx, t, func(now *view.Resource) (map[string]any, error) {
 		if now.Canary == nil || now.Canary.UID != asked.UID {
-			return nil, fmt.Errorf("the canary of %s is another one meanwhile, and nothing was changed; see \"%s\"", now.Object(), t.command("why"))
+			return nil, fmt.Errorf("the canary of %s is another one meanwhile, and nothing was changed; see \"%s\"", now.Object(), t.commandLine("why"))
 		}
 		if now.ObjectMeta.Annotations[step.annotation] == string(asked.UID) {
 			return nil, errUnchanged
@@ -101,15 +101,15 @@ func checkCanary(now *view.Resource, t target, step *canaryStep) error {
 		return err
 	}
 	if now.Canary == nil {
-		return fmt.Errorf("%s has no canary that waits; see \"%s\"", now.Object(), t.command("why"))
+		return fmt.Errorf("%s has no canary that waits; see \"%s\"", now.Object(), t.commandLine("why"))
 	}
 	if step.needsReady && !now.CanaryReady() {
 		return fmt.Errorf("%d of %d pods of the canary of %s are ready; see \"%s\", or add --force",
-			now.Canary.Ready, now.Canary.Pods, now.Object(), t.command("why"))
+			now.Canary.Ready, now.Canary.Pods, now.Object(), t.commandLine("why"))
 	}
 	if step.needsReady && now.Paused && len(now.Status.Pending) > 0 {
 		return fmt.Errorf("%s is paused, and a change waits, which may be another one than that of the canary: %s. Resume it by \"%s\" first, or add --force",
-			now.Object(), now.Status.Pending[0], t.command("resume"))
+			now.Object(), now.Status.Pending[0], t.commandLine("resume"))
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func TestBeingDeleted(t *testing.T) {
 		"report": {"report", "web"}, "version": {"version"}, "check": {"check"}, "completion": {"completion", "bash"}, "import": {"import", "deployment/web"}, "ui": nil,
 	}
 	r := &root{flags: genericclioptions.NewConfigFlags(true)}
-	for _, cmd := range r.command().Commands() {
+	for _, cmd := range r.rootCommand().Commands() {
 		if _, known := shown[cmd.Name()]; !known && refuse[cmd.Name()] == nil {
 			t.Errorf("%s is not tried", cmd.Name())
 		}

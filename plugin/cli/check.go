@@ -18,9 +18,9 @@ import (
 
 func (r *root) checkCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "check", Short: "The definitions, the operator, and what you may do", Args: takes(0, 0),
+		Use: "check", Short: "The definitions, the operator, and what you may do", Args: takesArguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := r.connect()
+			c, err := r.newClients()
 			if err != nil {
 				return err
 			}
@@ -56,12 +56,12 @@ func (r *root) checkKinds(c *clients) (bool, error) {
 	for _, kind := range view.Kinds {
 		has := slices.ContainsFunc(list.APIResources, func(found metav1.APIResource) bool { return found.Name == kind.Plural })
 		all = all && has
-		fmt.Fprintf(r.Out, "%-12s %-18s %s\n", "definition", kind.Name, word(has, group, "missing"))
+		fmt.Fprintf(r.Out, "%-12s %-18s %s\n", "definition", kind.Name, chooseWord(has, group, "missing"))
 	}
 	return all, nil
 }
 
-func word(yes bool, ifYes, ifNo string) string {
+func chooseWord(yes bool, ifYes, ifNo string) string {
 	if yes {
 		return ifYes
 	}
@@ -72,7 +72,7 @@ func word(yes bool, ifYes, ifNo string) string {
 func (r *root) checkOperator(ctx context.Context, c *clients) {
 	list, err := c.kube.AppsV1().Deployments("").List(ctx, metav1.ListOptions{LabelSelector: appv1.LabelName + "=app-operator"})
 	if err != nil {
-		fmt.Fprintf(r.Out, "operator     not shown: %s\n", refused(err, ""))
+		fmt.Fprintf(r.Out, "operator     not shown: %s\n", refusalText(err, ""))
 		return
 	}
 	for i := range list.Items {
@@ -91,7 +91,7 @@ func (r *root) checkOperator(ctx context.Context, c *clients) {
 func (r *root) checkWebhooks(ctx context.Context, c *clients) {
 	list, err := c.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		fmt.Fprintf(r.Out, "webhooks     not shown: %s\n", refused(err, ""))
+		fmt.Fprintf(r.Out, "webhooks     not shown: %s\n", refusalText(err, ""))
 		return
 	}
 	found := 0
@@ -104,12 +104,12 @@ func (r *root) checkWebhooks(ctx context.Context, c *clients) {
 			}
 		}
 	}
-	fmt.Fprintf(r.Out, "webhooks     %s\n", word(found > 0, fmt.Sprintf("%d rules for %s", found, appv1.GroupVersion.Group), "none"))
+	fmt.Fprintf(r.Out, "webhooks     %s\n", chooseWord(found > 0, fmt.Sprintf("%d rules for %s", found, appv1.GroupVersion.Group), "none"))
 }
 
 // checkRights prints for each command which rights the user lacks in the namespace.
 func (r *root) checkRights(ctx context.Context, c *clients) error {
-	needs := Needs()
+	needs := CommandNeeds()
 	allowed := map[Right]bool{}
 	for _, need := range needs {
 		for _, right := range need.Rights {
@@ -148,7 +148,7 @@ func (r *root) checkRights(ctx context.Context, c *clients) error {
 	c.grantUnserved(allowed)
 	missing := 0
 	for _, need := range needs {
-		if text := lacking(need.Rights, allowed); text != "" {
+		if text := lackingRights(need.Rights, allowed); text != "" {
 			if missing++; missing == 1 {
 				fmt.Fprintf(r.Out, "\nCOMMAND          MISSING IN NAMESPACE %s\n", c.namespace)
 			}
@@ -173,7 +173,7 @@ func (c *clients) grantUnserved(allowed map[Right]bool) {
 				lacked = append(lacked, right)
 			}
 		}
-		if len(lacked) > 0 && !c.serves(kind) {
+		if len(lacked) > 0 && !c.servesKind(kind) {
 			for _, right := range lacked {
 				allowed[right] = true
 			}
@@ -181,8 +181,8 @@ func (c *clients) grantUnserved(allowed map[Right]bool) {
 	}
 }
 
-// lacking lists the missing ones of the rights that a command needs, empty for none.
-func lacking(rights []Right, allowed map[Right]bool) string {
+// lackingRights lists the missing ones of the rights that a command needs, empty for none.
+func lackingRights(rights []Right, allowed map[Right]bool) string {
 	var without, less []string
 	for _, right := range rights {
 		asked := right

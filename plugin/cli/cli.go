@@ -54,7 +54,7 @@ func (e *exit) Error() string { return e.text }
 func Run(ctx context.Context, p Program) int {
 	p.Err = view.CleanWriter(p.Err) // Errors and warnings repeat what others have written.
 	r := &root{Program: p, flags: genericclioptions.NewConfigFlags(true)}
-	cmd := r.command() //nolint:contextcheck // cobra hands each command the context of ExecuteContext.
+	cmd := r.rootCommand() //nolint:contextcheck // cobra hands each command the context of ExecuteContext.
 	cmd.SetArgs(p.Args)
 	err := cmd.ExecuteContext(ctx)
 	if err == nil {
@@ -72,13 +72,13 @@ func Run(ctx context.Context, p Program) int {
 		return 130
 	}
 	if coded.text != "" {
-		fmt.Fprintln(p.Err, r.name()+": "+coded.text)
+		fmt.Fprintln(p.Err, r.programName()+": "+coded.text)
 	}
 	return coded.code
 }
 
-// name is how the plug-in is called: kubectl finds plug-ins by the prefix of their file.
-func (r *root) name() string {
+// programName is how the plug-in is called: kubectl finds plug-ins by the prefix of their file.
+func (r *root) programName() string {
 	base := strings.TrimSuffix(filepath.Base(r.Path), ".exe")
 	if rest, ok := strings.CutPrefix(base, "kubectl-"); ok {
 		return "kubectl " + rest
@@ -86,13 +86,13 @@ func (r *root) name() string {
 	return base
 }
 
-func (r *root) command() *cobra.Command {
+func (r *root) rootCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "happ",
 		Short: "See and change resources of the kinds " + view.NameKinds("and", view.AnyKind),
 		Long: "See and change the resources of app-operator. NAME is the name of an App. For another kind, write KIND/NAME, such as\n" +
 			"mbox/cart, hud/cart, cmgr/office or task/report; for something below a resource, write what it is: pod/cart-7d9c4-8x2kf, deploy/cart.",
-		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: r.name()},
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: r.programName()},
 		SilenceErrors: true, SilenceUsage: true,
 	}
 	cmd.SetIn(r.In)
@@ -111,7 +111,7 @@ func (r *root) command() *cobra.Command {
 		r.uiCommand(), r.checkCommand(), r.versionCommand(), r.completionCommand(),
 	)
 	atLeast(flags, "0", []string{"chunk-size"})
-	r.describe(cmd)
+	r.addHelp(cmd)
 	r.classifyUsage(cmd)
 	return cmd
 }

@@ -69,12 +69,12 @@ func TestStyle(t *testing.T) {
 		{map[string]string{"LC_CTYPE": "C.utf8", "NO_COLOR": "1"}, "always", true, false},
 	} {
 		r := &root{Program: Program{Getenv: func(name string) string { return c.env[name] }}, color: c.color}
-		style, err := r.style(&bytes.Buffer{})
+		style, err := r.styleOf(&bytes.Buffer{})
 		if err != nil || style.Color != c.colors || style.ASCII != c.text || style.Width != 0 {
 			t.Errorf("%v, --color=%s: %+v, %v", c.env, c.color, style, err)
 		}
 	}
-	if _, err := (&root{Program: Program{Getenv: os.Getenv}, color: "pink"}).style(nil); err == nil {
+	if _, err := (&root{Program: Program{Getenv: os.Getenv}, color: "pink"}).styleOf(nil); err == nil {
 		t.Error("--color=pink is no error")
 	}
 }

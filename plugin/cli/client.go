@@ -36,8 +36,8 @@ type clients struct {
 	chunk     int64
 }
 
-// connect returns the clients that the flags and the kubeconfig mean.
-func (r *root) connect() (*clients, error) {
+// newClients returns the clients that the flags and the kubeconfig mean.
+func (r *root) newClients() (*clients, error) {
 	cfg, err := r.flags.ToRESTConfig()
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
@@ -75,7 +75,7 @@ type kindClient struct {
 	chunk int64
 }
 
-func (c kindClient) get(ctx context.Context, name string) (view.Resource, error) {
+func (c kindClient) getResource(ctx context.Context, name string) (view.Resource, error) {
 	obj, err := c.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return view.Resource{}, err
@@ -84,7 +84,7 @@ func (c kindClient) get(ctx context.Context, name string) (view.Resource, error)
 	return r, nil
 }
 
-func (c kindClient) list(ctx context.Context, opts metav1.ListOptions) ([]view.Resource, error) {
+func (c kindClient) listResources(ctx context.Context, opts metav1.ListOptions) ([]view.Resource, error) {
 	var found []view.Resource
 	err := eachOf(ctx, c, c.chunk, opts, func(obj runtime.Object) {
 		if r, ok := view.Of(obj); ok {
@@ -94,7 +94,7 @@ func (c kindClient) list(ctx context.Context, opts metav1.ListOptions) ([]view.R
 	return found, err
 }
 
-func (c kindClient) patch(ctx context.Context, name string, pt types.PatchType, data []byte) error {
+func (c kindClient) patchResource(ctx context.Context, name string, pt types.PatchType, data []byte) error {
 	_, err := c.Patch(ctx, name, pt, data, metav1.PatchOptions{FieldManager: fieldManager})
 	return err
 }
@@ -113,8 +113,8 @@ func eachOf[L runtime.Object](ctx context.Context, c lister[L], chunk int64, opt
 	})
 }
 
-// of returns the client of a kind in a namespace; in all for an empty one.
-func (c *clients) of(kind view.Kind, namespace string) kindClient {
+// clientOf returns the client of a kind in a namespace; in all for an empty one.
+func (c *clients) clientOf(kind view.Kind, namespace string) kindClient {
 	return kindClient{gentype.NewClientWithList(
 		kind.Plural, c.app.AppV1().RESTClient(), scheme.ParameterCodec, namespace, kind.New, kind.NewList,
 	), c.chunk}
@@ -146,8 +146,8 @@ func (e withoutObjects) Error() string { return view.Clean(message.OmitObjects(e
 
 func (e withoutObjects) Unwrap() error { return e.error }
 
-// refused returns in a few words why a list could not be read.
-func refused(err error, namespace string) string {
+// refusalText returns in a few words why a list could not be read.
+func refusalText(err error, namespace string) string {
 	if namespace == "" {
 		namespace = "all namespaces"
 	}

@@ -19,7 +19,7 @@ const completionScript = "#!/bin/sh\nexec kubectl-happ __complete \"$@\"\n"
 func (r *root) completionCommand() *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	cmd := &cobra.Command{
-		Use: "completion SHELL", Short: "Print the completion of a shell, or install that of kubectl", Args: takes(1, 1), ValidArgs: shells,
+		Use: "completion SHELL", Short: "Print the completion of a shell, or install that of kubectl", Args: takesArguments(1, 1), ValidArgs: shells,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			root := cmd.Root()
 			switch args[0] {
@@ -36,7 +36,7 @@ func (r *root) completionCommand() *cobra.Command {
 		},
 	}
 	cmd.AddCommand(&cobra.Command{
-		Use: "install", Short: "Write kubectl_complete-happ next to this program, so that kubectl completes its arguments", Args: takes(0, 0),
+		Use: "install", Short: "Write kubectl_complete-happ next to this program, so that kubectl completes its arguments", Args: takesArguments(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			program, err := os.Executable()
 			if err != nil {
@@ -63,11 +63,11 @@ func (r *root) completeNames(cmd *cobra.Command, args []string, begun string) ([
 		}
 		kind, prefix = known, word+"/"
 	}
-	c, err := r.connect()
+	c, err := r.newClients()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	found, err := c.of(kind, c.namespace).list(cmd.Context(), metav1.ListOptions{})
+	found, err := c.clientOf(kind, c.namespace).listResources(cmd.Context(), metav1.ListOptions{})
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

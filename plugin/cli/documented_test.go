@@ -82,7 +82,7 @@ func parseDocumented(text string, whole bool) error {
 	if !whole && strings.HasPrefix(words[len(words)-1], "-") { // A text may leave the value of a flag out.
 		words = append(words, "1")
 	}
-	cmd, args, err := r.command().Find(words)
+	cmd, args, err := r.rootCommand().Find(words)
 	if err != nil {
 		return err
 	}

@@ -30,13 +30,13 @@ type ejectOptions struct {
 func (r *root) ejectCommand() *cobra.Command {
 	var o ejectOptions
 	cmd := &cobra.Command{
-		Use: "eject NAME", Short: "Print the children as plain manifests, to go on without the operator", Args: takes(1, 1),
+		Use: "eject NAME", Short: "Print the children as plain manifests, to go on without the operator", Args: takesArguments(1, 1),
 		ValidArgsFunction: r.completeNames,
 		Long: "Print the children as plain manifests. With --delete, the resource is deleted and its children stay as they are: no pod\n" +
 			"restarts. The labels of pods and selectors are kept, as other ones would replace the pods. Secrets and claims stay, and are\n" +
 			"not printed.",
 		RunE: r.onTarget(func(ctx context.Context, c *clients, t target) error {
-			return r.eject(ctx, c, t, &o)
+			return r.ejectResource(ctx, c, t, &o)
 		}),
 	}
 	cmd.Flags().StringVarP(&o.folder, "output", "o", "", "Write a file for each object into this folder.")
@@ -45,8 +45,8 @@ func (r *root) ejectCommand() *cobra.Command {
 	return cmd
 }
 
-func (r *root) eject(ctx context.Context, c *clients, t target, o *ejectOptions) error {
-	s, err := c.snapshot(ctx, t, false)
+func (r *root) ejectResource(ctx context.Context, c *clients, t target, o *ejectOptions) error {
+	s, err := c.readSnapshot(ctx, t, false)
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (r *root) eject(ctx context.Context, c *clients, t target, o *ejectOptions)
 			return err
 		}
 	}
-	children, missing := c.children(ctx, t, s)
+	children, missing := c.readChildren(ctx, t, s)
 	for _, m := range append(s.Missing, missing...) {
 		fmt.Fprintln(r.Err, "not printed: "+m.String())
 	}
@@ -67,10 +67,10 @@ func (r *root) eject(ctx context.Context, c *clients, t target, o *ejectOptions)
 	case len(s.Missing)+len(missing) > 0:
 		return fmt.Errorf("%s has no child that can be seen; see \"%s\"", s.Resource.Object(), view.PluginCommand(t.namespace, "check"))
 	default:
-		return fmt.Errorf("%s has no child yet; see \"%s\"", s.Resource.Object(), t.command("why"))
+		return fmt.Errorf("%s has no child yet; see \"%s\"", s.Resource.Object(), t.commandLine("why"))
 	}
 	for _, child := range children {
-		text, err := manifest(child)
+		text, err := manifestOf(child)
 		if err != nil {
 			return err
 		}
@@ -81,12 +81,12 @@ func (r *root) eject(ctx context.Context, c *clients, t target, o *ejectOptions)
 	if !o.remove {
 		return nil
 	}
-	if err := r.confirm(o.yes, fmt.Sprintf("Delete %s, and leave its %d children?", s.Resource.Object(), len(children))); err != nil {
+	if err := r.askConfirmation(o.yes, fmt.Sprintf("Delete %s, and leave its %d children?", s.Resource.Object(), len(children))); err != nil {
 		return err
 	}
 	r.warnGitOps(&s.Resource)
 	orphan, meta := metav1.DeletePropagationOrphan, &s.Resource.ObjectMeta
-	err = c.of(t.kind, t.namespace).Delete(ctx, t.name, metav1.DeleteOptions{
+	err = c.clientOf(t.kind, t.namespace).Delete(ctx, t.name, metav1.DeleteOptions{
 		PropagationPolicy: &orphan, Preconditions: &metav1.Preconditions{UID: &meta.UID, ResourceVersion: &meta.ResourceVersion},
 	})
 	if apierrors.IsConflict(err) {
@@ -164,9 +164,9 @@ type object interface {
 	runtime.Object
 }
 
-// children returns the objects that the resource controls, in the order in which they are applied. It also requests the types of auxiliary
+// readChildren returns the objects that the resource controls, in the order in which they are applied. It also requests the types of auxiliary
 // objects that the spec does not have, because an earlier spec may have had them.
-func (c *clients) children(ctx context.Context, t target, s *view.Snapshot) ([]object, []view.Missing) {
+func (c *clients) readChildren(ctx context.Context, t target, s *view.Snapshot) ([]object, []view.Missing) {
 	g := &gathering{ctx: ctx, namespace: t.namespace, chunk: c.chunk}
 	if serving := s.Resource.Serving; serving != nil {
 		c.gatherAround(g, s, t, func(around *view.AroundType) bool { return !around.Always && !around.Asked(serving) }) // All others are there.
@@ -206,8 +206,8 @@ func appendOwned[T any, P interface {
 	return found
 }
 
-// manifest returns an object as a user would have written it: without what the cluster and the operator have noted on it.
-func manifest(child object) ([]byte, error) {
+// manifestOf returns an object as a user would have written it: without what the cluster and the operator have noted on it.
+func manifestOf(child object) ([]byte, error) {
 	kind := child.GetObjectKind().GroupVersionKind() // A typed object has no kind.
 	if kind.Empty() {
 		kinds, _, err := scheme.Scheme.ObjectKinds(child)
@@ -224,10 +224,10 @@ func manifest(child object) ([]byte, error) {
 	tree = runtime.DeepCopyJSON(tree) // The tree of an unstructured object is the object itself.
 	delete(tree, "status")
 	metadata := map[string]any{"name": child.GetName(), "namespace": child.GetNamespace()}
-	if kept := kept(child.GetLabels()); len(kept) > 0 {
+	if kept := keptMarks(child.GetLabels()); len(kept) > 0 {
 		metadata["labels"] = kept
 	}
-	if kept := kept(child.GetAnnotations()); len(kept) > 0 {
+	if kept := keptMarks(child.GetAnnotations()); len(kept) > 0 {
 		metadata["annotations"] = kept
 	}
 	tree["metadata"] = metadata
@@ -239,8 +239,8 @@ func manifest(child object) ([]byte, error) {
 	return view.EncodeYAML(tree)
 }
 
-// kept returns the labels or annotations that are not the operator's or the cluster's.
-func kept(marks map[string]string) map[string]any {
+// keptMarks returns the labels or annotations that are not the operator's or the cluster's.
+func keptMarks(marks map[string]string) map[string]any {
 	found := map[string]any{}
 	for key, value := range marks {
 		if strings.HasPrefix(key, appv1.GroupVersion.Group+"/") || strings.HasPrefix(key, "deployment.kubernetes.io/") ||

@@ -53,7 +53,7 @@ func TestEjectRemovesMarks(t *testing.T) {
 		}
 		for _, child := range []object{d, &unstructured.Unstructured{Object: tree}} {
 			f := newFakeServer(t, map[string]runtime.Object{"deployments/web": d})
-			if _, err := manifest(child); err != nil {
+			if _, err := manifestOf(child); err != nil {
 				t.Fatal(err)
 			}
 			if err := f.clients(t).removeMarks(t.Context(), child); err != nil {

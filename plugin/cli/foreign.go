@@ -72,7 +72,7 @@ func (c *clients) correctObjects(ctx context.Context, owner newOwner, objects []
 		}
 		return words
 	}
-	fates := children.Foresee(owner.decide, serves)
+	fates := children.Foresee(owner.decideStanding, serves)
 	for i := range fates {
 		if !unread[i] {
 			correctObject(p, children[i].Wanted, &fates[i])
@@ -92,8 +92,8 @@ func problemOf(fate *claim.Fate) *plan.Problem {
 	return &plan.Problem{Reason: appv1.ReasonResourceExists, Message: fate.Words}
 }
 
-// decide returns what a live object is to the new owner.
-func (o newOwner) decide(pair claim.Pair) (claim.Standing, string) {
+// decideStanding returns what a live object is to the new owner.
+func (o newOwner) decideStanding(pair claim.Pair) (claim.Standing, string) {
 	kind := appv1.GroupVersion.WithKind(o.kind.Name)
 	return (&claim.Case{
 		Wanted: pair.Wanted, Live: pair.Live, Kind: kindOfObject(pair.Wanted), Owner: kind, Name: o.GetName(), Adopt: o.adopt, Whole: true,

@@ -26,16 +26,16 @@ type target struct {
 	namespace, name string
 }
 
-// is reports whether it is the same resource as another.
-func (t target) is(other target) bool {
+// isSame reports whether it is the same resource as another.
+func (t target) isSame(other target) bool {
 	return t.kind.Name == other.kind.Name && t.namespace == other.namespace && t.name == other.name
 }
 
 // String is how a user names it.
 func (t target) String() string { return t.kind.Argument(t.name) }
 
-// command returns the command line of the plug-in that runs a subcommand on the target.
-func (t target) command(subcommand string) string {
+// commandLine returns the command line of the plug-in that runs a subcommand on the target.
+func (t target) commandLine(subcommand string) string {
 	return view.PluginCommand(t.namespace, subcommand, t.String())
 }
 
@@ -49,8 +49,8 @@ type gathering struct {
 	missing   []view.Missing
 }
 
-// gather requests a list, and appends it to a slice. What cannot be listed is noted.
-func gather[T any, P interface {
+// gatherList requests a list, and appends it to a slice. What cannot be listed is noted.
+func gatherList[T any, P interface {
 	*T
 	runtime.Object
 }, L runtime.Object](g *gathering, kinds string, c lister[L], opts metav1.ListOptions, into *[]T) {
@@ -65,17 +65,17 @@ func gather[T any, P interface {
 		defer g.mu.Unlock()
 		*into = append(*into, found...)
 		if err != nil {
-			g.missing = append(g.missing, view.Missing{Kinds: kinds, Why: refused(err, g.namespace)})
+			g.missing = append(g.missing, view.Missing{Kinds: kinds, Why: refusalText(err, g.namespace)})
 		}
 	})
 }
 
-// snapshot reads a resource and the objects below it in at most nine requests, five for a Task, whatever the size of the cluster, plus one for an adopted
+// readSnapshot reads a resource and the objects below it in at most nine requests, five for a Task, whatever the size of the cluster, plus one for an adopted
 // Service that keeps the label app.kubernetes.io/instance of others; one for the Deployment of a canary; one for each of an HTTPRoute, a
 // PodMonitor, a NetworkPolicy and a ServiceAccount in the spec; two for Jobs and their pods, if the spec has a command before its rollouts;
 // and one for each auxiliary type that the user may not list, to find out whether the cluster has the type.
 // Only the resource is required: a failed read of other objects is noted. events adds the resource's events.
-func (c *clients) snapshot(ctx context.Context, t target, events bool) (*view.Snapshot, error) {
+func (c *clients) readSnapshot(ctx context.Context, t target, events bool) (*view.Snapshot, error) {
 	s, g, err := c.beginSnapshot(ctx, t)
 	if err != nil {
 		return nil, err
@@ -84,11 +84,11 @@ func (c *clients) snapshot(ctx context.Context, t target, events bool) (*view.Sn
 		c.gatherServing(g, s, t)
 	}
 	if events {
-		gather(g, "Events", c.kube.CoreV1().Events(t.namespace), eventsOf(t), &s.Events)
+		gatherList(g, "Events", c.kube.CoreV1().Events(t.namespace), eventsOf(t), &s.Events)
 	}
 	g.wait.Wait()
 	if s.LacksService() {
-		gather(g, "Services", c.kube.CoreV1().Services(t.namespace), named(s.Resource.Service), &s.Services)
+		gatherList(g, "Services", c.kube.CoreV1().Services(t.namespace), selectName(s.Resource.Service), &s.Services)
 		g.wait.Wait()
 	}
 	g.noteMissing(s)
@@ -98,11 +98,11 @@ func (c *clients) snapshot(ctx context.Context, t target, events bool) (*view.Sn
 // gatherServing requests the objects by which a resource is reached and scaled, and its volume claims.
 func (c *clients) gatherServing(g *gathering, s *view.Snapshot, t target) {
 	r, core := s.Resource, c.kube.CoreV1()
-	gather(g, "Services", core.Services(t.namespace), oursOf(t, &r), &s.Services)
-	gather(g, "HorizontalPodAutoscalers", c.kube.AutoscalingV2().HorizontalPodAutoscalers(t.namespace), metav1.ListOptions{}, &s.Autoscalers)
+	gatherList(g, "Services", core.Services(t.namespace), oursOf(t, &r), &s.Services)
+	gatherList(g, "HorizontalPodAutoscalers", c.kube.AutoscalingV2().HorizontalPodAutoscalers(t.namespace), metav1.ListOptions{}, &s.Autoscalers)
 	if r.KeepsData() {
 		pods := metav1.ListOptions{LabelSelector: podSelector(t, &r)}
-		gather(g, "PersistentVolumeClaims", core.PersistentVolumeClaims(t.namespace), pods, &s.Claims)
+		gatherList(g, "PersistentVolumeClaims", core.PersistentVolumeClaims(t.namespace), pods, &s.Claims)
 	}
 	if r.Serving != nil {
 		c.gatherAround(g, s, t, func(around *view.AroundType) bool { return around.Always || around.Asked(r.Serving) })
@@ -122,7 +122,7 @@ func (c *clients) podSnapshot(ctx context.Context, t target) (*view.Snapshot, er
 
 // beginSnapshot reads a resource and requests its pods. The caller waits for the requests.
 func (c *clients) beginSnapshot(ctx context.Context, t target) (*view.Snapshot, *gathering, error) {
-	r, err := c.of(t.kind, t.namespace).get(ctx, t.name)
+	r, err := c.clientOf(t.kind, t.namespace).getResource(ctx, t.name)
 	if err != nil {
 		return nil, nil, inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
 	}
@@ -138,24 +138,24 @@ func (c *clients) gatherPods(g *gathering, s *view.Snapshot, t target) {
 	pods := metav1.ListOptions{LabelSelector: podSelector(t, r)}
 	apps, core := c.kube.AppsV1(), c.kube.CoreV1()
 	if t.kind.Scheduled {
-		gather(g, "CronJobs", c.kube.BatchV1().CronJobs(t.namespace), named(t.name), &s.CronJobs)
-		gather(g, "Jobs", c.kube.BatchV1().Jobs(t.namespace), pods, &s.Jobs)
-		gather(g, "Pods", core.Pods(t.namespace), pods, &s.Pods)
+		gatherList(g, "CronJobs", c.kube.BatchV1().CronJobs(t.namespace), selectName(t.name), &s.CronJobs)
+		gatherList(g, "Jobs", c.kube.BatchV1().Jobs(t.namespace), pods, &s.Jobs)
+		gatherList(g, "Pods", core.Pods(t.namespace), pods, &s.Pods)
 		return
 	}
-	gather(g, "Deployments", apps.Deployments(t.namespace), workloadsOf(t, r), &s.Deployments)
+	gatherList(g, "Deployments", apps.Deployments(t.namespace), workloadsOf(t, r), &s.Deployments)
 	if r.Canary != nil {
-		gather(g, "Deployments", apps.Deployments(t.namespace), named(r.Canary.Name), &s.Deployments)
+		gatherList(g, "Deployments", apps.Deployments(t.namespace), selectName(r.Canary.Name), &s.Deployments)
 	}
-	gather(g, "ReplicaSets", apps.ReplicaSets(t.namespace), pods, &s.ReplicaSets)
-	gather(g, "Pods", core.Pods(t.namespace), pods, &s.Pods)
+	gatherList(g, "ReplicaSets", apps.ReplicaSets(t.namespace), pods, &s.ReplicaSets)
+	gatherList(g, "Pods", core.Pods(t.namespace), pods, &s.Pods)
 	if r.KeepsData() {
-		gather(g, "StatefulSets", apps.StatefulSets(t.namespace), oursOf(t, r), &s.StatefulSets)
+		gatherList(g, "StatefulSets", apps.StatefulSets(t.namespace), oursOf(t, r), &s.StatefulSets)
 	}
 	if r.HasCommand {
 		jobs := jobsOf(t)
-		gather(g, "Jobs", c.kube.BatchV1().Jobs(t.namespace), jobs, &s.Jobs)
-		gather(g, "Pods", core.Pods(t.namespace), jobs, &s.Pods)
+		gatherList(g, "Jobs", c.kube.BatchV1().Jobs(t.namespace), jobs, &s.Jobs)
+		gatherList(g, "Pods", core.Pods(t.namespace), jobs, &s.Pods)
 	}
 }
 
@@ -172,8 +172,8 @@ func eventsOf(t target) metav1.ListOptions {
 	return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("involvedObject.name", t.name).String()}
 }
 
-// named selects the object of a name.
-func named(name string) metav1.ListOptions {
+// selectName selects the object of a name.
+func selectName(name string) metav1.ListOptions {
 	return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()}
 }
 
@@ -204,7 +204,7 @@ func podSelector(t target, r *view.Resource) string {
 // operator's labels, or keep the labels of others since an adoption.
 func workloadsOf(t target, r *view.Resource) metav1.ListOptions {
 	if len(r.Workloads) == 1 {
-		return named(r.Workloads[0].Name)
+		return selectName(r.Workloads[0].Name)
 	}
 	return oursOf(t, r)
 }
@@ -214,7 +214,7 @@ func (c *clients) gatherAround(g *gathering, s *view.Snapshot, t target, wanted 
 	for i := range view.AroundTypes {
 		if around := &view.AroundTypes[i]; wanted(around) {
 			objects := c.dynamic.Resource(around.Resource).Namespace(g.namespace)
-			gather(g, around.Kinds, ifDefined{objects, func() bool { return c.serves(around.Resource) }}, named(t.name), &s.Around)
+			gatherList(g, around.Kinds, ifDefined{objects, func() bool { return c.servesKind(around.Resource) }}, selectName(t.name), &s.Around)
 		}
 	}
 }
@@ -235,8 +235,8 @@ func (d ifDefined) List(ctx context.Context, opts metav1.ListOptions) (*unstruct
 	return list, err
 }
 
-// serves reports whether the cluster has a kind, which all users may ask. It is true where the answer is not known.
-func (c *clients) serves(kind schema.GroupVersionResource) bool {
+// servesKind reports whether the cluster has a kind, which all users may ask. It is true where the answer is not known.
+func (c *clients) servesKind(kind schema.GroupVersionResource) bool {
 	list, err := c.kube.Discovery().ServerResourcesForGroupVersion(kind.GroupVersion().String())
 	if err != nil {
 		return !apierrors.IsNotFound(err)

@@ -67,8 +67,8 @@ Flags:
 "{{.Root.CommandPath}} --help" has the flags of all commands.{{end}}
 `
 
-// describe adds the groups and the examples to the help.
-func (r *root) describe(cmd *cobra.Command) {
+// addHelp adds the groups and the examples to the help.
+func (r *root) addHelp(cmd *cobra.Command) {
 	cmd.SetUsageTemplate(usageTemplate)
 	for _, group := range helpGroups {
 		cmd.AddGroup(&cobra.Group{ID: group.id, Title: group.title})
@@ -76,7 +76,7 @@ func (r *root) describe(cmd *cobra.Command) {
 			for _, below := range cmd.Commands() {
 				if below.Name() == name {
 					below.GroupID = group.id
-					below.Example = "  " + strings.ReplaceAll(strings.ReplaceAll(examples[name], "NAME ", r.name()+" "), "\n", "\n  ")
+					below.Example = "  " + strings.ReplaceAll(strings.ReplaceAll(examples[name], "NAME ", r.programName()+" "), "\n", "\n  ")
 				}
 			}
 		}

@@ -26,9 +26,9 @@ type historyOptions struct {
 func (r *root) historyCommand() *cobra.Command {
 	var o historyOptions
 	cmd := &cobra.Command{
-		Use: "history NAME", Short: "The recorded revisions, and what changed in each; of a Task, its runs", Args: takes(1, 1), ValidArgsFunction: r.completeNames,
+		Use: "history NAME", Short: "The recorded revisions, and what changed in each; of a Task, its runs", Args: takesArguments(1, 1), ValidArgsFunction: r.completeNames,
 		RunE: r.onTarget(func(ctx context.Context, c *clients, t target) error {
-			s, err := c.snapshot(ctx, t, false)
+			s, err := c.readSnapshot(ctx, t, false)
 			if err != nil {
 				return err
 			}
@@ -63,12 +63,12 @@ func (r *root) historyCommand() *cobra.Command {
 // printRuns prints the runs of a Task, which have no revisions.
 func (r *root) printRuns(t target, runs *view.Runs, o *historyOptions) error {
 	if o.revision != 0 || o.diff != "" || o.part != "" {
-		return wrongUse(fmt.Errorf(messageRunsAlone, t.command("history")))
+		return wrongUse(fmt.Errorf(messageRunsAlone, t.commandLine("history")))
 	}
 	if done, err := r.printData(o.output, runs); done {
 		return err
 	}
-	style, err := r.style(r.Out)
+	style, err := r.styleOf(r.Out)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (r *root) printHistory(h *view.History, o *historyOptions) error {
 	if done, err := r.printData(o.output, h); done {
 		return err
 	}
-	style, err := r.style(r.Out)
+	style, err := r.styleOf(r.Out)
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (r *root) printChanges(changes []view.Change, showValues bool) error {
 	if !showValues {
 		changes = view.Redact(changes)
 	}
-	style, err := r.style(r.Out)
+	style, err := r.styleOf(r.Out)
 	if err != nil {
 		return err
 	}

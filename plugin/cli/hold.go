@@ -16,7 +16,7 @@ func (r *root) holdCommand() *cobra.Command {
 	var to string
 	var yes bool
 	cmd := &cobra.Command{
-		Use: "hold NAME", Short: "Run an earlier revision, without changing the spec", Args: takes(1, 1), ValidArgsFunction: r.completeNames,
+		Use: "hold NAME", Short: "Run an earlier revision, without changing the spec", Args: takesArguments(1, 1), ValidArgsFunction: r.completeNames,
 		Long: "Run the pods of an earlier revision for as long as the annotation " + appv1.AnnotationHold + " is there. The spec is not changed, so a\n" +
 			"tool that applies it from Git has nothing to restore. \"unhold\" ends it.",
 		RunE: r.onTarget(func(ctx context.Context, c *clients, t target) error {
@@ -39,7 +39,7 @@ func (r *root) holdCommand() *cobra.Command {
 				at += ", " + now.LastGoodInWords()
 				r.warnRuns(now, t)
 			}
-			if err := r.confirm(yes, fmt.Sprintf("Hold %s %s at %s? The pods restart if they are others.", t.kind.Name, t.name, at)); err != nil {
+			if err := r.askConfirmation(yes, fmt.Sprintf("Hold %s %s at %s? The pods restart if they are others.", t.kind.Name, t.name, at)); err != nil {
 				return err
 			}
 			return r.annotateHold(ctx, c, t, replicaSet, at)
@@ -53,7 +53,7 @@ func (r *root) holdCommand() *cobra.Command {
 func (r *root) unholdCommand() *cobra.Command {
 	var yes, wait bool
 	cmd := &cobra.Command{
-		Use: "unhold NAME", Short: "Let the spec take effect again", Args: takes(1, 1), ValidArgsFunction: r.completeNames,
+		Use: "unhold NAME", Short: "Let the spec take effect again", Args: takesArguments(1, 1), ValidArgsFunction: r.completeNames,
 		RunE: r.onTarget(func(ctx context.Context, c *clients, t target) error {
 			if err := refuseTask(t, messageNoHold); err != nil {
 				return err
@@ -61,13 +61,13 @@ func (r *root) unholdCommand() *cobra.Command {
 			if _, err := c.checkHold(ctx, t, ""); err != nil {
 				return err
 			}
-			if err := r.confirm(yes, fmt.Sprintf("Let the spec of %s %s take effect? The pods may restart.", t.kind.Name, t.name)); err != nil {
+			if err := r.askConfirmation(yes, fmt.Sprintf("Let the spec of %s %s take effect? The pods may restart.", t.kind.Name, t.name)); err != nil {
 				return err
 			}
 			if err := r.annotateHold(ctx, c, t, "", ""); err != nil {
 				return err
 			}
-			return r.finish(ctx, c, wait, t)
+			return r.waitForTargets(ctx, c, wait, t)
 		}),
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "Do not ask.")
@@ -77,7 +77,7 @@ func (r *root) unholdCommand() *cobra.Command {
 
 // checkHold returns the resource, or an error if a hold at a value cannot be, or the end of one for an empty value.
 func (c *clients) checkHold(ctx context.Context, t target, value string) (*view.Resource, error) {
-	now, err := c.of(t.kind, t.namespace).get(ctx, t.name)
+	now, err := c.clientOf(t.kind, t.namespace).getResource(ctx, t.name)
 	if err != nil {
 		return nil, inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
 	}
@@ -86,7 +86,7 @@ func (c *clients) checkHold(ctx context.Context, t target, value string) (*view.
 	}
 	if value == appv1.HoldLastGood && now.LastGood == "" && now.HeldAt() != value {
 		return nil, fmt.Errorf("--to: %s has no %s revision yet: none that has a record of its spec was ready. "+
-			"Name one of \"%s\"", now.Object(), value, t.command("history"))
+			"Name one of \"%s\"", now.Object(), value, t.commandLine("history"))
 	}
 	return &now, nil
 }
@@ -96,7 +96,7 @@ func (c *clients) checkHold(ctx context.Context, t target, value string) (*view.
 func (r *root) warnRuns(now *view.Resource, t target) {
 	if now.LastGood != "" && now.LastGood == now.Running {
 		fmt.Fprintf(r.Err, "Warning: the last good revision is the one that runs now, as it was ready. To go back further, name one of \"%s\" in --to\n",
-			t.command("history"))
+			t.commandLine("history"))
 	}
 }
 
@@ -112,7 +112,7 @@ func (c *clients) heldReplicaSet(ctx context.Context, t target, to string) (stri
 	if notNumber == nil && number < 1 {
 		return "", wrongUse(fmt.Errorf("--to: %s is less than 1, which is the first revision", to))
 	}
-	s, err := c.snapshot(ctx, t, false)
+	s, err := c.readSnapshot(ctx, t, false)
 	if err != nil {
 		return "", err
 	}
@@ -126,7 +126,7 @@ func (c *clients) heldReplicaSet(ctx context.Context, t target, to string) (stri
 				return to, canHold(rev, t)
 			}
 		}
-		return "", h.Unseen(fmt.Errorf("--to: %s is no ReplicaSet of %s %s with a record; see \"%s\"", to, t.kind.Name, t.name, t.command("history")))
+		return "", h.Unseen(fmt.Errorf("--to: %s is no ReplicaSet of %s %s with a record; see \"%s\"", to, t.kind.Name, t.name, t.commandLine("history")))
 	}
 	rev, err := h.Find(number)
 	if err != nil {
@@ -140,7 +140,7 @@ func canHold(rev *view.Revision, t target) error {
 	if rev.NoHold == "" {
 		return nil
 	}
-	return fmt.Errorf("--to: revision %d (ReplicaSet %s) cannot be held: %s. Name another one of \"%s\"", rev.Number, rev.ReplicaSet, rev.NoHold, t.command("history"))
+	return fmt.Errorf("--to: revision %d (ReplicaSet %s) cannot be held: %s. Name another one of \"%s\"", rev.Number, rev.ReplicaSet, rev.NoHold, t.commandLine("history"))
 }
 
 // annotateHold sets the annotation to a value, or removes it for an empty one. at is the value in words.
@@ -149,7 +149,7 @@ func (r *root) annotateHold(ctx context.Context, c *clients, t target, value, at
 	if value == "" {
 		done, already = "no longer held", "not held"
 	}
-	resource, err := c.change(ctx, t, func(now *view.Resource) (map[string]any, error) {
+	resource, err := c.changeResource(ctx, t, func(now *view.Resource) (map[string]any, error) {
 		if now.HeldAt() == value {
 			return nil, errUnchanged
 		}

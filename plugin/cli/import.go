@@ -29,12 +29,12 @@ type importOptions struct {
 func (r *root) importCommand() *cobra.Command {
 	var o importOptions
 	cmd := &cobra.Command{
-		Use: "import [NAME...]", Short: "Print the Apps that take over Deployments without a restart", Args: takes(0, -1),
+		Use: "import [NAME...]", Short: "Print the Apps that take over Deployments without a restart", Args: takesArguments(0, -1),
 		Long: "Print the App that takes over a Deployment, with its Service, autoscaler, disruption budget and Ingress. Without live objects, it\n" +
 			"creates objects that mean the same. NAME is the name of a Deployment, also as deployment/NAME. With --filename, the objects are those of\n" +
 			"files. Comments name each field that an App cannot set, or sets to another value. The command changes nothing in the cluster.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := r.connect()
+			c, err := r.newClients()
 			if err != nil {
 				return err
 			}
@@ -181,17 +181,17 @@ func (r *root) importSources(ctx context.Context, c *clients, names []string, o 
 	}
 	var n view.Namespace
 	g := &gathering{ctx: ctx, namespace: c.namespace, chunk: c.chunk}
-	gather(g, "Deployments", c.kube.AppsV1().Deployments(c.namespace), metav1.ListOptions{}, &n.Deployments)
-	gather(g, "StatefulSets", c.kube.AppsV1().StatefulSets(c.namespace), metav1.ListOptions{}, &n.StatefulSets)
-	gather(g, "Services", c.kube.CoreV1().Services(c.namespace), metav1.ListOptions{}, &n.Services)
-	gather(g, "HorizontalPodAutoscalers", c.kube.AutoscalingV2().HorizontalPodAutoscalers(c.namespace), metav1.ListOptions{}, &n.Autoscalers)
-	gather(g, "PodDisruptionBudgets", c.kube.PolicyV1().PodDisruptionBudgets(c.namespace), metav1.ListOptions{}, &n.Budgets)
-	gather(g, "Ingresses", c.kube.NetworkingV1().Ingresses(c.namespace), metav1.ListOptions{}, &n.Ingresses)
-	gather(g, "NetworkPolicies", c.kube.NetworkingV1().NetworkPolicies(c.namespace), metav1.ListOptions{}, &n.Policies)
+	gatherList(g, "Deployments", c.kube.AppsV1().Deployments(c.namespace), metav1.ListOptions{}, &n.Deployments)
+	gatherList(g, "StatefulSets", c.kube.AppsV1().StatefulSets(c.namespace), metav1.ListOptions{}, &n.StatefulSets)
+	gatherList(g, "Services", c.kube.CoreV1().Services(c.namespace), metav1.ListOptions{}, &n.Services)
+	gatherList(g, "HorizontalPodAutoscalers", c.kube.AutoscalingV2().HorizontalPodAutoscalers(c.namespace), metav1.ListOptions{}, &n.Autoscalers)
+	gatherList(g, "PodDisruptionBudgets", c.kube.PolicyV1().PodDisruptionBudgets(c.namespace), metav1.ListOptions{}, &n.Budgets)
+	gatherList(g, "Ingresses", c.kube.NetworkingV1().Ingresses(c.namespace), metav1.ListOptions{}, &n.Ingresses)
+	gatherList(g, "NetworkPolicies", c.kube.NetworkingV1().NetworkPolicies(c.namespace), metav1.ListOptions{}, &n.Policies)
 	var custom []unstructured.Unstructured
 	for _, around := range view.ImportedCustom() {
 		objects := c.dynamic.Resource(around.Resource).Namespace(c.namespace)
-		gather(g, around.Kinds, ifDefined{objects, func() bool { return c.serves(around.Resource) }}, metav1.ListOptions{}, &custom)
+		gatherList(g, around.Kinds, ifDefined{objects, func() bool { return c.servesKind(around.Resource) }}, metav1.ListOptions{}, &custom)
 	}
 	g.wait.Wait()
 	for i := range custom {

@@ -20,13 +20,13 @@ type selection struct {
 	selector string
 }
 
-func (s *selection) bind(cmd *cobra.Command) {
+func (s *selection) bindFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&s.all, "all-namespaces", "A", false, "In all namespaces.")
 	cmd.Flags().StringVarP(&s.selector, "selector", "l", "", "Only resources with these labels.")
 }
 
-// selected lists the resources of all kinds that are selected. It fails if none of the kinds can be listed.
-func (c *clients) selected(ctx context.Context, s *selection) ([]view.Resource, []view.Missing, error) {
+// listSelected lists the resources of all kinds that are selected. It fails if none of the kinds can be listed.
+func (c *clients) listSelected(ctx context.Context, s *selection) ([]view.Resource, []view.Missing, error) {
 	namespace := c.namespace
 	if s.all {
 		namespace = ""
@@ -36,7 +36,7 @@ func (c *clients) selected(ctx context.Context, s *selection) ([]view.Resource, 
 	errs := make([]error, len(view.Kinds))
 	for i, kind := range view.Kinds {
 		wait.Go(func() {
-			found[i], errs[i] = c.of(kind, namespace).list(ctx, metav1.ListOptions{LabelSelector: s.selector})
+			found[i], errs[i] = c.clientOf(kind, namespace).listResources(ctx, metav1.ListOptions{LabelSelector: s.selector})
 		})
 	}
 	wait.Wait()
@@ -45,17 +45,17 @@ func (c *clients) selected(ctx context.Context, s *selection) ([]view.Resource, 
 	for i, kind := range view.Kinds {
 		all = append(all, found[i]...)
 		if errs[i] != nil {
-			missing = append(missing, view.Missing{Kinds: plural(kind), Why: refused(errs[i], namespace)})
+			missing = append(missing, view.Missing{Kinds: pluralOf(kind), Why: refusalText(errs[i], namespace)})
 		}
 	}
 	if len(missing) == len(view.Kinds) {
-		return nil, nil, inWords(errs[0], "list", plural(view.Kinds[0]), namespace)
+		return nil, nil, inWords(errs[0], "list", pluralOf(view.Kinds[0]), namespace)
 	}
 	return all, missing, ctx.Err()
 }
 
-// plural returns the kind in the plural, as a person reads it.
-func plural(kind view.Kind) string {
+// pluralOf returns the kind in the plural, as a person reads it.
+func pluralOf(kind view.Kind) string {
 	if strings.HasSuffix(kind.Plural, "xes") {
 		return kind.Name + "es"
 	}
@@ -73,29 +73,29 @@ type listOptions struct {
 func (r *root) listCommand() *cobra.Command {
 	var o listOptions
 	cmd := &cobra.Command{
-		Use: "list [KIND | NAME]", Aliases: []string{"ls"}, Short: "All resources in one table, the most urgent first, with the cause", Args: takes(0, 1),
+		Use: "list [KIND | NAME]", Aliases: []string{"ls"}, Short: "All resources in one table, the most urgent first, with the cause", Args: takesArguments(0, 1),
 		ValidArgsFunction: r.completeNames,
 		Long: "List the resources, the most urgent first: what needs you, what is in progress, what is on hold, and what is ready.\n" +
 			"KIND is one of " + view.NameKinds("and", view.AnyKind) + "; NAME is the name of a resource of any kind, or KIND/NAME.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := r.connect()
+			c, err := r.newClients()
 			if err != nil {
 				return err
 			}
 			read := func() (*view.List, error) {
-				found, missing, err := c.selected(cmd.Context(), &o.selection)
+				found, missing, err := c.listSelected(cmd.Context(), &o.selection)
 				if err != nil {
 					return nil, err
 				}
 				list := view.Rows(found, missing)
-				list.Items = slices.DeleteFunc(list.Items, func(row view.Row) bool { return !o.wanted(&row, args) })
+				list.Items = slices.DeleteFunc(list.Items, func(row view.Row) bool { return !o.isWanted(&row, args) })
 				list.Sort(o.order)
 				return list, nil
 			}
 			return r.printList(cmd.Context(), read, &o)
 		},
 	}
-	o.bind(cmd)
+	o.bindFlags(cmd)
 	outputFlag(cmd, &o.output, "wide", "json", "yaml", "name")
 	cmd.Flags().StringVar(&o.states, "state", "", "Only resources in these states, such as failing,stalled, or in these groups: needs-you, in-progress, on-hold, ready.")
 	cmd.Flags().BoolVar(&o.notReady, "not-ready", false, "Only resources that are not ready.")
@@ -105,7 +105,7 @@ func (r *root) listCommand() *cobra.Command {
 	cmd.Flags().BoolVarP(&o.follow, "watch", "w", false, "Go on, and show what changes.")
 	checkOutput := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
-		if err := o.check(); err != nil {
+		if err := o.checkFlags(); err != nil {
 			return err
 		}
 		return checkOutput(cmd, args)
@@ -113,8 +113,8 @@ func (r *root) listCommand() *cobra.Command {
 	return cmd
 }
 
-// check returns the error in a flag.
-func (o *listOptions) check() error {
+// checkFlags returns the error in a flag.
+func (o *listOptions) checkFlags() error {
 	for _, word := range o.stateWords() {
 		known := slices.ContainsFunc(view.States, func(s view.State) bool { return strings.EqualFold(string(s), word) }) ||
 			slices.ContainsFunc(view.Groups, func(g view.Group) bool { return strings.EqualFold(string(g), word) })
@@ -135,8 +135,8 @@ func (o *listOptions) stateWords() []string {
 	return strings.Split(o.states, ",")
 }
 
-// wanted reports whether a row is in the list.
-func (o *listOptions) wanted(row *view.Row, args []string) bool {
+// isWanted reports whether a row is in the list.
+func (o *listOptions) isWanted(row *view.Row, args []string) bool {
 	if o.notReady && row.State.Group() == view.GroupReady {
 		return false
 	}
@@ -174,7 +174,7 @@ func (r *root) printList(ctx context.Context, read func() (*view.List, error), o
 		}
 		return nil
 	}
-	return r.show(ctx, o.follow, func(style view.Style) (string, error) {
+	return r.printDrawing(ctx, o.follow, func(style view.Style) (string, error) {
 		list, err := read()
 		if err != nil {
 			return "", err

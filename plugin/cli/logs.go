@@ -42,7 +42,7 @@ const (
 func (r *root) logsCommand() *cobra.Command {
 	var o logsOptions
 	cmd := &cobra.Command{
-		Use: "logs NAME", Short: "The logs that matter: of the container that fails, before it ended", Args: takes(1, 1), ValidArgsFunction: r.completeNames,
+		Use: "logs NAME", Short: "The logs that matter: of the container that fails, before it ended", Args: takesArguments(1, 1), ValidArgsFunction: r.completeNames,
 		Long: "The logs that matter: those of the pods that fail, or else of those that are not ready, or else of the ready pods of the latest\n" +
 			"version. Of a container that has crashed, it is the log of the run that ended. While a rollout waits for its command, or once\n" +
 			"the command has failed, it is the log of the command. Name one pod as pod/NAME.",
@@ -51,7 +51,7 @@ func (r *root) logsCommand() *cobra.Command {
 				o.Previous = &o.previous
 			}
 			o.Pod = podNamed(args[0])
-			return r.onTarget(func(ctx context.Context, c *clients, t target) error { return r.logs(ctx, c, t, &o) })(cmd, args)
+			return r.onTarget(func(ctx context.Context, c *clients, t target) error { return r.printLogs(ctx, c, t, &o) })(cmd, args)
 		},
 	}
 	cmd.Flags().StringVarP(&o.Container, "container", "c", "", "The container, in place of the one that fails.")
@@ -72,13 +72,13 @@ func podNamed(argument string) string {
 	return ""
 }
 
-// logs prints the logs of a resource.
-func (r *root) logs(ctx context.Context, c *clients, t target, o *logsOptions) error {
+// printLogs prints the logs of a resource.
+func (r *root) printLogs(ctx context.Context, c *clients, t target, o *logsOptions) error {
 	s, err := c.podSnapshot(ctx, t)
 	if err != nil {
 		return err
 	}
-	style, err := r.style(r.Out)
+	style, err := r.styleOf(r.Out)
 	if err != nil {
 		return err
 	}
@@ -102,14 +102,14 @@ func (r *root) logs(ctx context.Context, c *clients, t target, o *logsOptions) e
 		if o.follow && source.Running && !source.Previous {
 			continue
 		}
-		err := p.whole(ctx, c, t.namespace, source, o.tail)
+		err := p.printTail(ctx, c, t.namespace, source, o.tail)
 		if apierrors.IsForbidden(err) { // The other logs are refused, too.
 			return err
 		}
 		errs = append(errs, err)
 	}
 	if o.follow {
-		errs = append(errs, p.follow(ctx, c, t.namespace, sources, o))
+		errs = append(errs, p.followLogs(ctx, c, t.namespace, sources, o))
 	}
 	return errors.Join(errs...)
 }
@@ -121,21 +121,21 @@ type logPrinter struct {
 	mu    sync.Mutex
 }
 
-// whole prints the title and the latest lines of a log.
-func (p *logPrinter) whole(ctx context.Context, c *clients, namespace string, source *view.LogSource, tail int) error {
+// printTail prints the title and the latest lines of a log.
+func (p *logPrinter) printTail(ctx context.Context, c *clients, namespace string, source *view.LogSource, tail int) error {
 	if source.None != "" {
-		p.print("==> " + source.Title() + ": no log, " + source.None + " <==")
+		p.printLine("==> " + source.Title() + ": no log, " + source.None + " <==")
 		return nil
 	}
 	options := &corev1.PodLogOptions{
 		Container: source.Container, Previous: source.Previous, TailLines: ptr.To(int64(tail)), LimitBytes: ptr.To[int64](maxLog),
 	}
-	p.print("==> " + source.Title() + " <==")
-	return p.read(ctx, c, namespace, source, options, "")
+	p.printLine("==> " + source.Title() + " <==")
+	return p.printLog(ctx, c, namespace, source, options, "")
 }
 
-// follow prints what running containers write, until all of them end or the context does. Each line begins with its pod where there are several.
-func (p *logPrinter) follow(ctx context.Context, c *clients, namespace string, sources []view.LogSource, o *logsOptions) error {
+// followLogs prints what running containers write, until all of them end or the context does. Each line begins with its pod where there are several.
+func (p *logPrinter) followLogs(ctx context.Context, c *clients, namespace string, sources []view.LogSource, o *logsOptions) error {
 	var wait sync.WaitGroup
 	errs := make([]error, len(sources))
 	for i := range sources {
@@ -149,19 +149,19 @@ func (p *logPrinter) follow(ctx context.Context, c *clients, namespace string, s
 		}
 		running := *source
 		running.Previous, running.State = false, ""
-		p.print("==> " + running.Title() + " <==")
+		p.printLine("==> " + running.Title() + " <==")
 		options := &corev1.PodLogOptions{Container: source.Container, Follow: true, TailLines: ptr.To(int64(o.tail))}
-		wait.Go(func() { errs[i] = p.read(ctx, c, namespace, source, options, prefix) })
+		wait.Go(func() { errs[i] = p.printLog(ctx, c, namespace, source, options, prefix) })
 	}
 	wait.Wait()
 	return errors.Join(errs...)
 }
 
-// read prints a log, each line behind a prefix.
-func (p *logPrinter) read(
+// printLog prints a log, each line behind a prefix.
+func (p *logPrinter) printLog(
 	ctx context.Context, c *clients, namespace string, source *view.LogSource, options *corev1.PodLogOptions, prefix string,
 ) error {
-	return c.eachLogLine(ctx, namespace, source, options, func(line string) { p.print(prefix + view.LogLine(line)) })
+	return c.eachLogLine(ctx, namespace, source, options, func(line string) { p.printLine(prefix + view.LogLine(line)) })
 }
 
 // eachLogLine calls do for each line of a log, as the container has written the line.
@@ -180,8 +180,8 @@ func (c *clients) eachLogLine(
 	return nil
 }
 
-// print prints a line. The lines of several logs do not mix.
-func (p *logPrinter) print(line string) {
+// printLine prints a line. The lines of several logs do not mix.
+func (p *logPrinter) printLine(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	fmt.Fprintln(p.out, p.style.Line(line))

@@ -26,9 +26,9 @@ const (
 // colors are the values of --color.
 var colors = []string{"auto", "always", "never"}
 
-// style returns how text is drawn to a stream.
-func (r *root) style(stream any) (view.Style, error) {
-	s := view.Style{ASCII: !r.unicode()}
+// styleOf returns how text is drawn to a stream.
+func (r *root) styleOf(stream any) (view.Style, error) {
+	s := view.Style{ASCII: !r.hasUnicode()}
 	if !slices.Contains(colors, r.color) {
 		return s, fmt.Errorf("--color: %q is none of auto, always and never", r.color)
 	}
@@ -38,8 +38,8 @@ func (r *root) style(stream any) (view.Style, error) {
 	return s, nil
 }
 
-// unicode reports whether the locale has more than ASCII.
-func (r *root) unicode() bool {
+// hasUnicode reports whether the locale has more than ASCII.
+func (r *root) hasUnicode() bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if value := strings.ToLower(r.Getenv(name)); value != "" {
 			return strings.Contains(value, "utf-8") || strings.Contains(value, "utf8")
@@ -92,9 +92,9 @@ func outputFlag(cmd *cobra.Command, into *string, formats ...string) {
 	cmd.PreRunE = check
 }
 
-// show prints what draw returns; with follow, again and again, in place where the output is a terminal, until the context ends.
-func (r *root) show(ctx context.Context, follow bool, draw func(view.Style) (string, error)) error {
-	style, err := r.style(r.Out)
+// printDrawing prints what draw returns; with follow, again and again, in place where the output is a terminal, until the context ends.
+func (r *root) printDrawing(ctx context.Context, follow bool, draw func(view.Style) (string, error)) error {
+	style, err := r.styleOf(r.Out)
 	if err != nil {
 		return err
 	}
@@ -106,12 +106,12 @@ func (r *root) show(ctx context.Context, follow bool, draw func(view.Style) (str
 		fmt.Fprint(r.Out, text)
 		return nil
 	}
-	update := r.updater()
+	update := r.newUpdater()
 	for {
 		if err := update(text); err != nil {
 			return err
 		}
-		if !sleep(ctx, redrawEvery) {
+		if !sleepFor(ctx, redrawEvery) {
 			return nil
 		}
 		style.Width, _, _ = sizeOf(r.Out)
@@ -126,8 +126,8 @@ func (r *root) show(ctx context.Context, follow bool, draw func(view.Style) (str
 	}
 }
 
-// updater returns what replaces the text on a terminal. Elsewhere, it prints each text that is not the one before.
-func (r *root) updater() func(text string) error {
+// newUpdater returns what replaces the text on a terminal. Elsewhere, it prints each text that is not the one before.
+func (r *root) newUpdater() func(text string) error {
 	if _, _, terminal := sizeOf(r.Out); terminal {
 		block := live.New(r.Out, func() (int, int) {
 			width, height, _ := sizeOf(r.Out)
@@ -145,8 +145,8 @@ func (r *root) updater() func(text string) error {
 	}
 }
 
-// sleep waits, and returns false if the context ends.
-func sleep(ctx context.Context, d time.Duration) bool {
+// sleepFor waits, and returns false if the context ends.
+func sleepFor(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -157,8 +157,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// confirm lets the user confirm a question. Without a terminal, --yes is required.
-func (r *root) confirm(yes bool, question string) error {
+// askConfirmation lets the user confirm a question. Without a terminal, --yes is required.
+func (r *root) askConfirmation(yes bool, question string) error {
 	if yes {
 		return nil
 	}

@@ -16,9 +16,9 @@ func (r *root) pauseCommand(pause bool) *cobra.Command {
 		use, short, done = "pause NAME...", "Stop all writes to the children; what runs keeps running", "paused"
 	}
 	cmd := &cobra.Command{
-		Use: use, Short: short, Args: takes(1, -1), ValidArgsFunction: r.completeNames,
+		Use: use, Short: short, Args: takesArguments(1, -1), ValidArgsFunction: r.completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := r.connect()
+			c, err := r.newClients()
 			if err != nil {
 				return err
 			}
@@ -27,8 +27,8 @@ func (r *root) pauseCommand(pause bool) *cobra.Command {
 				return err
 			}
 			for _, t := range targets {
-				resource, err := c.change(cmd.Context(), t, func(now *view.Resource) (map[string]any, error) {
-					spec := pausing(now, pause)
+				resource, err := c.changeResource(cmd.Context(), t, func(now *view.Resource) (map[string]any, error) {
+					spec := pauseFields(now, pause)
 					if len(spec) == 0 {
 						return nil, errUnchanged
 					}
@@ -38,10 +38,10 @@ func (r *root) pauseCommand(pause bool) *cobra.Command {
 					return err
 				}
 				if pause && t.kind.Scheduled {
-					fmt.Fprintf(r.Err, messagePausedRuns, resource.Object(), t.command("suspend"))
+					fmt.Fprintf(r.Err, messagePausedRuns, resource.Object(), t.commandLine("suspend"))
 				}
 			}
-			return r.finish(cmd.Context(), c, wait, targets...)
+			return r.waitForTargets(cmd.Context(), c, wait, targets...)
 		},
 	}
 	if !pause {
@@ -51,8 +51,8 @@ func (r *root) pauseCommand(pause bool) *cobra.Command {
 	return cmd
 }
 
-// pausing returns the fields of the spec to change so that a resource is paused, or is neither paused nor suspended.
-func pausing(now *view.Resource, pause bool) map[string]any {
+// pauseFields returns the fields of the spec to change so that a resource is paused, or is neither paused nor suspended.
+func pauseFields(now *view.Resource, pause bool) map[string]any {
 	spec := map[string]any{}
 	if now.Paused != pause {
 		spec["paused"] = pause

@@ -38,14 +38,14 @@ const exitRestart = 3
 func (r *root) planCommand() *cobra.Command {
 	var o planOptions
 	cmd := &cobra.Command{
-		Use: "plan {-f FILE | NAME}", Aliases: []string{"diff"}, Short: "Show what a change would do, and which pods restart", Args: takes(0, 1),
+		Use: "plan {-f FILE | NAME}", Aliases: []string{"diff"}, Short: "Show what a change would do, and which pods restart", Args: takesArguments(0, 1),
 		ValidArgsFunction: r.completeNames,
 		Long: "Show what a change would do: which objects are created, changed and deleted, and how many pods restart. The change is sent as\n" +
 			"a dry run, and the operator answers; nothing is written. A file is sent as the last \"kubectl apply\" of the resource was.\n\n" +
 			"The exit status is 0 if nothing changes, 1 if something does, 2 after an error or if something is in the way of the change, and\n" +
 			"3 with --fail-on-restart if pods restart.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return wrongUse(r.plan(cmd.Context(), args, &o)) // The exit status 1 means a change, so 2 means any error.
+			return wrongUse(r.printPlans(cmd.Context(), args, &o)) // The exit status 1 means a change, so 2 means any error.
 		},
 	}
 	flags := cmd.Flags()
@@ -63,16 +63,16 @@ func (r *root) planCommand() *cobra.Command {
 	return cmd
 }
 
-// plan requests the plans and prints them.
-func (r *root) plan(ctx context.Context, args []string, o *planOptions) error {
+// printPlans requests the plans and prints them.
+func (r *root) printPlans(ctx context.Context, args []string, o *planOptions) error {
 	if (len(o.files) > 0) == (len(args) > 0) {
 		return errors.New("name either a resource, or files with -f")
 	}
-	c, err := r.connect()
+	c, err := r.newClients()
 	if err != nil {
 		return err
 	}
-	changes, err := r.planned(ctx, c, args, o)
+	changes, err := r.requestedChanges(ctx, c, args, o)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (r *root) plan(ctx context.Context, args []string, o *planOptions) error {
 	if printed, err := r.printData(o.output, all); err != nil {
 		return err
 	} else if !printed {
-		style, err := r.style(r.Out)
+		style, err := r.styleOf(r.Out)
 		if err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ type change struct {
 func planAll(ctx context.Context, changes []change) (*view.Plan, error) {
 	var plans []*plan.Plan
 	for i := range changes {
-		p, err := changes[i].ask(ctx)
+		p, err := changes[i].askPlan(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -125,15 +125,15 @@ func planAll(ctx context.Context, changes []change) (*view.Plan, error) {
 	return view.PlanOf(plans...), nil
 }
 
-// planned returns the changes that are asked for.
-func (r *root) planned(ctx context.Context, c *clients, args []string, o *planOptions) ([]change, error) {
+// requestedChanges returns the changes that are asked for.
+func (r *root) requestedChanges(ctx context.Context, c *clients, args []string, o *planOptions) ([]change, error) {
 	if len(args) == 0 {
 		if len(o.set) > 0 || o.to != 0 || o.refresh || o.adopt {
 			return nil, errors.New("--set, --to, --refresh and --adopt go with the name of a resource")
 		}
 		return r.fileChanges(ctx, c, o)
 	}
-	t, err := c.resolve(ctx, args[0])
+	t, err := c.resolveTarget(ctx, args[0])
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func (r *root) planned(ctx context.Context, c *clients, args []string, o *planOp
 	}
 	body := map[string]any{"metadata": map[string]any{"annotations": annotations}}
 	for _, assignment := range o.set {
-		if err := assign(body, assignment); err != nil {
+		if err := assignField(body, assignment); err != nil {
 			return nil, err
 		}
 	}
@@ -160,11 +160,11 @@ func (r *root) planned(ctx context.Context, c *clients, args []string, o *planOp
 	if err != nil {
 		return nil, err
 	}
-	return []change{c.patch(t, types.MergePatchType, data, fieldManager, false)}, nil
+	return []change{c.dryRunPatch(t, types.MergePatchType, data, fieldManager, false)}, nil
 }
 
-// assign sets a field below spec, which is written as path=value. The value is YAML.
-func assign(body map[string]any, assignment string) error {
+// assignField sets a field below spec, which is written as path=value. The value is YAML.
+func assignField(body map[string]any, assignment string) error {
 	path, text, found := strings.Cut(assignment, "=")
 	if !found || path == "" || strings.ContainsAny(path, "[]") {
 		return fmt.Errorf("--set: %q is no path=value; for an item of a list, use -f", assignment)
@@ -189,7 +189,7 @@ func assign(body map[string]any, assignment string) error {
 
 // returnTo returns the change back to a recorded spec.
 func (c *clients) returnTo(ctx context.Context, t target, o *planOptions) ([]change, error) {
-	s, err := c.snapshot(ctx, t, false)
+	s, err := c.readSnapshot(ctx, t, false)
 	if err == nil {
 		err = checkNotDeleting(&s.Resource)
 	}
@@ -200,11 +200,11 @@ func (c *clients) returnTo(ctx context.Context, t target, o *planOptions) ([]cha
 	if err != nil {
 		return nil, err
 	}
-	data, err := json.Marshal(append(ops, annotate(&s.Resource, plan.Annotation, plan.Request)...))
+	data, err := json.Marshal(append(ops, annotationOperations(&s.Resource, plan.Annotation, plan.Request)...))
 	if err != nil {
 		return nil, err
 	}
-	return []change{c.patch(t, types.JSONPatchType, data, fieldManager, false)}, nil
+	return []change{c.dryRunPatch(t, types.JSONPatchType, data, fieldManager, false)}, nil
 }
 
 // operationsBack returns the operations that restore the spec of a revision.
@@ -224,8 +224,8 @@ func operationsBack(s *view.Snapshot, part view.Part, revision int64) ([]view.Op
 	return view.Rollback(w.Current(), w.Path, rev), nil
 }
 
-// patch returns a dry run of a patch.
-func (c *clients) patch(t target, how types.PatchType, data []byte, manager string, force bool) change {
+// dryRunPatch returns a dry run of a patch.
+func (c *clients) dryRunPatch(t target, how types.PatchType, data []byte, manager string, force bool) change {
 	return change{target: t, verb: "patch", send: func(ctx context.Context) ([]byte, error) {
 		request := c.app.AppV1().RESTClient().Patch(how).Namespace(t.namespace).Resource(t.kind.Plural).Name(t.name).
 			Param("dryRun", "All").Param("fieldManager", manager).Param("fieldValidation", "Strict").Body(data)
@@ -247,9 +247,9 @@ func answerOf(result rest.Result) ([]byte, error) {
 // maxAsked is how often the operator is asked for a plan that the API server has not answered in time.
 const maxAsked = 3
 
-// ask returns the operator's plan of a change. It repeats the request while the plan is incomplete because the API server was slow, at most
+// askPlan returns the operator's plan of a change. It repeats the request while the plan is incomplete because the API server was slow, at most
 // maxAsked times.
-func (c *change) ask(ctx context.Context) (*plan.Plan, error) {
+func (c *change) askPlan(ctx context.Context) (*plan.Plan, error) {
 	for asked := 1; ; asked++ {
 		p, err := c.askOnce(ctx)
 		if err != nil || !p.Incomplete || asked == maxAsked || ctx.Err() != nil {

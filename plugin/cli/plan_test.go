@@ -39,7 +39,7 @@ func TestAsk(t *testing.T) {
 				Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: plan.CauseAnswered, Message: string(data)}}},
 			}}
 		}}
-		p, err := c.ask(t.Context())
+		p, err := c.askPlan(t.Context())
 		if err != nil || p.Incomplete == tt.complete || asked != tt.asked {
 			t.Errorf("%s: asked %d times, want %d: %+v, %v", tt.name, asked, tt.asked, p, err)
 		}
@@ -63,7 +63,7 @@ func TestAssign(t *testing.T) {
 		"template.image=registry.test:5/a:1": `{"spec":{"template":{"image":"registry.test:5/a:1"}}}`,
 	} {
 		body := map[string]any{}
-		err := assign(body, text)
+		err := assignField(body, text)
 		got, _ := json.Marshal(body)
 		if (err != nil) != (want == "") || err == nil && string(got) != want {
 			t.Errorf("%s: %s, %v; want %s", text, got, err, want)

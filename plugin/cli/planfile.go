@@ -55,10 +55,10 @@ func (c *clients) changesOf(
 		switch object := t.kind.Name + " " + t.namespace + "/" + t.name; {
 		case t.name == "":
 			return nil, apierrors.NewBadRequest("a resource of the kind " + t.kind.Name + " has no metadata.name; set it")
-		case slices.ContainsFunc(changes, func(made change) bool { return made.is(t) }):
+		case slices.ContainsFunc(changes, func(made change) bool { return made.isSame(t) }):
 			return nil, apierrors.NewBadRequest(object + " is there twice; remove one of the two")
 		}
-		change, err := c.apply(ctx, t, obj, manager, remark)
+		change, err := c.dryRunApply(ctx, t, obj, manager, remark)
 		if err != nil {
 			return nil, err
 		}
@@ -70,10 +70,10 @@ func (c *clients) changesOf(
 	return changes, nil
 }
 
-// apply returns the request that the user's own apply of an object would send: the creation of a missing object; a server-side apply by a
+// dryRunApply returns the request that the user's own apply of an object would send: the creation of a missing object; a server-side apply by a
 // manager that the user names, or, without a last-applied configuration, by the manager that has applied the object; otherwise a three-way
 // merge patch with the last-applied configuration, which is empty where the object has none.
-func (c *clients) apply(
+func (c *clients) dryRunApply(
 	ctx context.Context, t target, obj *unstructured.Unstructured, manager string, remark func(string),
 ) (change, error) {
 	annotations := obj.GetAnnotations()
@@ -88,7 +88,7 @@ func (c *clients) apply(
 	}
 	current, err := c.app.AppV1().RESTClient().Get().Namespace(t.namespace).Resource(t.kind.Plural).Name(t.name).Do(ctx).Raw()
 	if apierrors.IsNotFound(err) {
-		return c.create(t, modified), nil
+		return c.dryRunCreate(t, modified), nil
 	}
 	if err != nil {
 		return change{}, inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
@@ -111,13 +111,13 @@ func (c *clients) apply(
 	if err != nil {
 		return change{}, fmt.Errorf("%s %s: %w", t.kind.Name, t.name, err)
 	}
-	return c.patch(t, types.MergePatchType, patch, fieldManager, false), nil
+	return c.dryRunPatch(t, types.MergePatchType, patch, fieldManager, false), nil
 }
 
 // serverSide returns a dry run of a server-side apply. Where that conflicts with another manager, it remarks on it and forces the apply.
 func (c *clients) serverSide(t target, data []byte, manager string, remark func(string)) change {
-	forced, remarked := c.patch(t, types.ApplyPatchType, data, manager, true), false
-	plain := c.patch(t, types.ApplyPatchType, data, manager, false)
+	forced, remarked := c.dryRunPatch(t, types.ApplyPatchType, data, manager, true), false
+	plain := c.dryRunPatch(t, types.ApplyPatchType, data, manager, false)
 	return change{target: t, verb: "patch", send: func(ctx context.Context) ([]byte, error) {
 		would, err := plain.send(ctx)
 		if !apierrors.IsConflict(err) {
@@ -150,8 +150,8 @@ func conflictsOf(err error) string {
 	return strings.Join(found, ", ")
 }
 
-// create returns a dry run that creates a resource.
-func (c *clients) create(t target, data []byte) change {
+// dryRunCreate returns a dry run that creates a resource.
+func (c *clients) dryRunCreate(t target, data []byte) change {
 	look := func(ctx context.Context, p *plan.Plan) { c.correctCreation(ctx, t, data, p) }
 	return change{target: t, verb: "create", look: look, send: func(ctx context.Context) ([]byte, error) {
 		return answerOf(c.app.AppV1().RESTClient().Post().Namespace(t.namespace).Resource(t.kind.Plural).

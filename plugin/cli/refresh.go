@@ -31,7 +31,7 @@ func (r *root) refreshCommand() *cobra.Command {
 			"template of a Deployment that was adopted without a restart. The pods may restart. --all refreshes all resources with pending changes, and --wave limits how many at a time. The command stops after the\n" +
 			"first wave that does not become ready.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := r.connect()
+			c, err := r.newClients()
 			if err != nil {
 				return err
 			}
@@ -47,28 +47,28 @@ func (r *root) refreshCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := r.confirm(o.yes, fmt.Sprintf("Refresh %s, %d at a time? Pods may restart.", countResources(len(targets)), size)); err != nil {
+			if err := r.askConfirmation(o.yes, fmt.Sprintf("Refresh %s, %d at a time? Pods may restart.", countResources(len(targets)), size)); err != nil {
 				return err
 			}
-			return r.refresh(cmd.Context(), c, targets, size, o.wait || o.wave != "")
+			return r.refreshTargets(cmd.Context(), c, targets, size, o.wait || o.wave != "")
 		},
 	}
 	cmd.Flags().BoolVar(&o.every, "all", false, "All resources for which something waits, in place of names.")
 	cmd.Flags().StringVar(&o.wave, "wave", "", "How many at a time, as a number or as a percentage such as 10%. This implies --wait.")
 	cmd.Flags().BoolVar(&o.wait, "wait", false, "Wait until they are ready.")
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask.")
-	o.bind(cmd)
+	o.bindFlags(cmd)
 	cmd.PreRunE = func(_ *cobra.Command, args []string) error {
 		if _, err := waveSize(o.wave, 1); err != nil {
 			return err
 		}
-		return o.check(args)
+		return o.checkArguments(args)
 	}
 	return cmd
 }
 
-// check returns an error unless the names and the flags say which resources to refresh.
-func (o *refreshOptions) check(args []string) error {
+// checkArguments returns an error unless the names and the flags say which resources to refresh.
+func (o *refreshOptions) checkArguments(args []string) error {
 	switch {
 	case o.every && len(args) > 0:
 		return errors.New("names and --all are mutually exclusive; remove one")
@@ -89,7 +89,7 @@ func (r *root) toRefresh(ctx context.Context, c *clients, args []string, o *refr
 		}
 		return targets, err
 	}
-	found, missing, err := c.selected(ctx, &o.selection)
+	found, missing, err := c.listSelected(ctx, &o.selection)
 	if err != nil {
 		return nil, err
 	}
@@ -123,14 +123,14 @@ func waveSize(wave string, all int) (int, error) {
 	return min(n, all), nil
 }
 
-// refresh refreshes resources, some at a time. With wait, the first ones that do not come up end it.
-func (r *root) refresh(ctx context.Context, c *clients, targets []target, size int, wait bool) error {
+// refreshTargets refreshes resources, some at a time. With wait, the first ones that do not come up end it.
+func (r *root) refreshTargets(ctx context.Context, c *clients, targets []target, size int, wait bool) error {
 	value := time.Now().UTC().Format(time.RFC3339)
 	for start := 0; start < len(targets); start += size {
 		wave := targets[start:min(start+size, len(targets))]
 		var versions []string
 		for _, t := range wave {
-			resource, err := c.change(ctx, t, func(*view.Resource) (map[string]any, error) {
+			resource, err := c.changeResource(ctx, t, func(*view.Resource) (map[string]any, error) {
 				return map[string]any{"metadata": map[string]any{"annotations": map[string]any{appv1.AnnotationRefresh: value}}}, nil
 			})
 			if err != nil {
@@ -154,7 +154,7 @@ func (r *root) refresh(ctx context.Context, c *clients, targets []target, size i
 // refreshTakesEffect returns when a refresh takes effect, empty for now.
 func (r *root) refreshTakesEffect(resource *view.Resource, t target) string {
 	if at := resource.HeldAt(); at != "" && !resource.Paused {
-		return fmt.Sprintf("; it is held at %s, so this takes effect after %q", at, t.command("unhold"))
+		return fmt.Sprintf("; it is held at %s, so this takes effect after %q", at, t.commandLine("unhold"))
 	}
 	return takesEffect(resource)
 }
@@ -174,9 +174,9 @@ const staleFor = 15 * time.Second
 // waitRefreshed waits until nothing waits for a resource any more, and it is ready. The annotation is no change of the generation,
 // so that a status from before looks like a status from after: in the version of the refresh, a stalled resource may not have been looked at yet.
 func (r *root) waitRefreshed(ctx context.Context, c *clients, t target, version string) error {
-	h, began := c.of(t.kind, t.namespace), time.Now()
+	h, began := c.clientOf(t.kind, t.namespace), time.Now()
 	for {
-		now, err := h.get(ctx, t.name)
+		now, err := h.getResource(ctx, t.name)
 		if err != nil {
 			return &exit{exitError, inWords(err, "get", t.kind.Name+" "+t.name, t.namespace).Error()}
 		}
@@ -187,7 +187,7 @@ func (r *root) waitRefreshed(ctx context.Context, c *clients, t target, version 
 		if time.Since(began) > defaultWait.timeout {
 			return &exit{exitTimeout, fmt.Sprintf("%s is not refreshed after %s", t, defaultWait.timeout)}
 		}
-		if !sleep(ctx, waitEvery) {
+		if !sleepFor(ctx, waitEvery) {
 			return ctx.Err()
 		}
 	}

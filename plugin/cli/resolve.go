@@ -71,8 +71,8 @@ func readerBelow(kind string) getBelow {
 	return nil
 }
 
-// resolve returns the resource that an argument names: NAME, KIND/NAME, or something that belongs to a resource.
-func (c *clients) resolve(ctx context.Context, argument string) (target, error) {
+// resolveTarget returns the resource that an argument names: NAME, KIND/NAME, or something that belongs to a resource.
+func (c *clients) resolveTarget(ctx context.Context, argument string) (target, error) {
 	word, name, found := strings.Cut(argument, "/")
 	if !found && argument != "" {
 		return target{kind: view.Kinds[0], namespace: c.namespace, name: argument}, nil
@@ -90,14 +90,14 @@ func (c *clients) resolve(ctx context.Context, argument string) (target, error) 
 	if readerBelow(kind) == nil {
 		return target{}, wrongUse(fmt.Errorf("%q is no kind that belongs to a resource of the kind %s", word, view.NameKinds("or", view.AnyKind)))
 	}
-	return c.trace(ctx, kind, name)
+	return c.traceOwner(ctx, kind, name)
 }
 
 // errUnowned is the error for an object without an owner of our kinds.
 var errUnowned = errors.New("belongs to no " + view.NameKinds("or", view.AnyKind))
 
-// trace returns the resource above an object, by the references to controllers.
-func (c *clients) trace(ctx context.Context, kind, name string) (target, error) {
+// traceOwner returns the resource above an object, by the references to controllers.
+func (c *clients) traceOwner(ctx context.Context, kind, name string) (target, error) {
 	for range 4 { // Pod, ReplicaSet or Job, Deployment or CronJob, and the resource.
 		read := readerBelow(kind)
 		if read == nil {
@@ -133,11 +133,11 @@ func ownerKind(owner *metav1.OwnerReference) (view.Kind, bool) {
 // onTarget returns what a command with one argument runs: do, with the resource that the argument names.
 func (r *root) onTarget(do func(ctx context.Context, c *clients, t target) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		c, err := r.connect()
+		c, err := r.newClients()
 		if err != nil {
 			return err
 		}
-		t, err := c.resolve(cmd.Context(), args[0])
+		t, err := c.resolveTarget(cmd.Context(), args[0])
 		if err != nil {
 			return err
 		}
@@ -149,11 +149,11 @@ func (r *root) onTarget(do func(ctx context.Context, c *clients, t target) error
 func (c *clients) resolveAll(ctx context.Context, arguments []string) ([]target, error) {
 	targets := make([]target, 0, len(arguments))
 	for _, argument := range arguments {
-		t, err := c.resolve(ctx, argument)
+		t, err := c.resolveTarget(ctx, argument)
 		if err != nil {
 			return nil, err
 		}
-		if !slices.ContainsFunc(targets, func(named target) bool { return named.is(t) }) {
+		if !slices.ContainsFunc(targets, func(named target) bool { return named.isSame(t) }) {
 			targets = append(targets, t)
 		}
 	}

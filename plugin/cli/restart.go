@@ -21,10 +21,10 @@ import (
 func (r *root) restartCommand() *cobra.Command {
 	var wait, yes bool
 	cmd := &cobra.Command{
-		Use: "restart NAME...", Short: "Replace the pods, as kubectl rollout restart does", Args: takes(1, -1),
+		Use: "restart NAME...", Short: "Replace the pods, as kubectl rollout restart does", Args: takesArguments(1, -1),
 		ValidArgsFunction: r.completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := r.connect()
+			c, err := r.newClients()
 			if err != nil {
 				return err
 			}
@@ -32,15 +32,15 @@ func (r *root) restartCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := r.confirm(yes, "Replace the pods of "+countResources(len(targets))+"?"); err != nil {
+			if err := r.askConfirmation(yes, "Replace the pods of "+countResources(len(targets))+"?"); err != nil {
 				return err
 			}
 			for _, t := range targets {
-				if err := r.restart(cmd.Context(), c, t); err != nil {
+				if err := r.restartResource(cmd.Context(), c, t); err != nil {
 					return err
 				}
 			}
-			return r.finish(cmd.Context(), c, wait, targets...)
+			return r.waitForTargets(cmd.Context(), c, wait, targets...)
 		},
 	}
 	cmd.Flags().BoolVar(&wait, "wait", false, "Wait until they are ready.")
@@ -48,16 +48,16 @@ func (r *root) restartCommand() *cobra.Command {
 	return cmd
 }
 
-// restart replaces the pods of a resource's workloads.
-func (r *root) restart(ctx context.Context, c *clients, t target) error {
+// restartResource replaces the pods of a resource's workloads.
+func (r *root) restartResource(ctx context.Context, c *clients, t target) error {
 	if err := refuseTask(t, messageNoRestart, t.runByHand()); err != nil {
 		return err
 	}
-	now, err := c.of(t.kind, t.namespace).get(ctx, t.name)
+	now, err := c.clientOf(t.kind, t.namespace).getResource(ctx, t.name)
 	if err != nil {
 		return inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
 	}
-	done, err := c.restart(ctx, t, &now, false)
+	done, err := c.restartWorkloads(ctx, t, &now, false)
 	for _, w := range done {
 		fmt.Fprintf(r.Out, "%s %s/%s restarted\n", w.kind, t.namespace, w.name)
 	}
@@ -70,9 +70,9 @@ type restarted struct {
 	pods       int32
 }
 
-// restart replaces the pods of a resource's workloads. A dry run of all restarts comes first, so that an obstacle to one leaves all others
+// restartWorkloads replaces the pods of a resource's workloads. A dry run of all restarts comes first, so that an obstacle to one leaves all others
 // unchanged; with dryRun, nothing more is done. With an error, it returns the workloads that were restarted nevertheless.
-func (c *clients) restart(ctx context.Context, t target, now *view.Resource, dryRun bool) ([]restarted, error) {
+func (c *clients) restartWorkloads(ctx context.Context, t target, now *view.Resource, dryRun bool) ([]restarted, error) {
 	if err := checkNotDeleting(now); err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (c *clients) restartEach(ctx context.Context, t target, now *view.Resource,
 			restart = c.restartStatefulSet
 		}
 		w := restarted{kind: meant.Kind, name: meant.Name}
-		err := again(func() (err error) {
+		err := retryConflict(func() (err error) {
 			w.pods, err = restart(ctx, now, meant, at, options)
 			return err
 		})
@@ -169,8 +169,8 @@ func checkWorkload(now *view.Resource, w *view.Workload, live metav1.Object) err
 	return nil
 }
 
-// again tries once more after a conflict.
-func again(try func() error) error {
+// retryConflict tries once more after a conflict.
+func retryConflict(try func() error) error {
 	for i := 0; ; i++ {
 		if err := try(); !apierrors.IsConflict(err) || i == retries {
 			return err

@@ -67,11 +67,13 @@ func rightsOfCreation() []Right {
 	)
 }
 
-// ours returns a right to all kinds.
-func ours(verb string, needed bool) []Right { return oursThat(verb, needed, view.AnyKind) }
+// rightsToKinds returns a right to all kinds.
+func rightsToKinds(verb string, needed bool) []Right {
+	return rightsToKindsWith(verb, needed, view.AnyKind)
+}
 
-// oursThat returns a right to the kinds for which has is true.
-func oursThat(verb string, needed bool, has func(view.Kind) bool) []Right {
+// rightsToKindsWith returns a right to the kinds for which has is true.
+func rightsToKindsWith(verb string, needed bool, has func(view.Kind) bool) []Right {
 	var rights []Right
 	for _, kind := range view.Kinds {
 		if has(kind) {
@@ -109,12 +111,12 @@ func rightsToRun() []Right {
 	}
 }
 
-// Needs returns the rights that each command needs, in the order of the documentation.
-func Needs() []Need {
-	get, patch := ours("get", true), ours("patch", true)
+// CommandNeeds returns the rights that each command needs, in the order of the documentation.
+func CommandNeeds() []Need {
+	get, patch := rightsToKinds("get", true), rightsToKinds("patch", true)
 	serving := func(kind view.Kind) bool { return !kind.Scheduled }
 	scheduled := func(kind view.Kind) bool { return kind.Scheduled }
-	change := slices.Concat(oursThat("get", true, serving), oursThat("patch", true, serving))
+	change := slices.Concat(rightsToKindsWith("get", true, serving), rightsToKindsWith("patch", true, serving))
 	jobs := rightsToRuns()
 	look := slices.Concat(get, rightsBelow(), jobs)
 	restart := []Right{
@@ -138,7 +140,7 @@ func Needs() []Need {
 	cleaned = append(cleaned, Right{"patch", "batch", "cronjobs", false})
 	events := Right{"list", "", "events", false}
 	return []Need{
-		{"list", ours("list", false)},
+		{"list", rightsToKinds("list", false)},
 		{"tree", look},
 		{"why", slices.Concat(look, []Right{events})},
 		{"logs", slices.Concat(get, rightsToLogs(), jobs)},
@@ -146,32 +148,32 @@ func Needs() []Need {
 		{"wait", look},
 		{"history", slices.Concat(look)},
 		{"plan", patch},
-		{"plan -f", slices.Concat(get, patch, ours("create", true), rightsOfCreation())},
+		{"plan -f", slices.Concat(get, patch, rightsToKinds("create", true), rightsOfCreation())},
 		{"rollback", slices.Concat(change, rightsBelow(), jobs[1:])},
 		{"hold", change},
 		{"unhold", change},
 		{"promote", change},
 		{"abort", change},
 		{"pause", slices.Concat(get, patch)},
-		{"suspend", slices.Concat(oursThat("get", true, scheduled), oursThat("patch", true, scheduled))},
+		{"suspend", slices.Concat(rightsToKindsWith("get", true, scheduled), rightsToKindsWith("patch", true, scheduled))},
 		{"resume", slices.Concat(get, patch)},
 		{"refresh", change},
-		{"refresh --all", slices.Concat(change, ours("list", false))},
-		{"restart", slices.Concat(oursThat("get", true, serving), restart)},
-		{"run", slices.Concat(oursThat("get", true, serving), rightsToRun())},
-		{"run -i", slices.Concat(oursThat("get", true, serving), rightsToRun(), []Right{{"create", "", "pods/attach", true}, {"get", "", "pods/attach", false}})},
+		{"refresh --all", slices.Concat(change, rightsToKinds("list", false))},
+		{"restart", slices.Concat(rightsToKindsWith("get", true, serving), restart)},
+		{"run", slices.Concat(rightsToKindsWith("get", true, serving), rightsToRun())},
+		{"run -i", slices.Concat(rightsToKindsWith("get", true, serving), rightsToRun(), []Right{{"create", "", "pods/attach", true}, {"get", "", "pods/attach", false}})},
 		{"import", rightsToImport()},
 		{"adopt", slices.Concat(get, patch)},
 		{"eject", eject},
-		{"eject --delete", slices.Concat(get, allChildren, ours("delete", true), cleaned)},
-		{"ui", slices.Concat(ViewerRights(), ours("patch", false), restartByPage, []Right{{"get", "", "pods/log", false}})},
+		{"eject --delete", slices.Concat(get, allChildren, rightsToKinds("delete", true), cleaned)},
+		{"ui", slices.Concat(ViewerRights(), rightsToKinds("patch", false), restartByPage, []Right{{"get", "", "pods/log", false}})},
 	}
 }
 
 // ViewerRights returns the rights of the pages that change nothing.
 func ViewerRights() []Right {
-	return slices.Concat(ours("get", false), ours("list", false), rightsBelow(), rightsToRuns(), []Right{{"list", "", "events", false}},
-		ours("watch", false), []Right{
+	return slices.Concat(rightsToKinds("get", false), rightsToKinds("list", false), rightsBelow(), rightsToRuns(), []Right{{"list", "", "events", false}},
+		rightsToKinds("watch", false), []Right{
 			{"watch", "apps", "deployments", false}, {"watch", "apps", "statefulsets", false}, {"watch", "apps", "replicasets", false},
 			{"watch", "", "pods", false}, {"watch", "", "services", false}, {"watch", "", "events", false},
 			{"watch", "batch", "cronjobs", false}, {"watch", "batch", "jobs", false},

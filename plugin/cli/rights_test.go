@@ -88,16 +88,16 @@ func TestViewerRows(t *testing.T) {
 	app.Status.Conditions = []metav1.Condition{{Type: appv1.ConditionReady, Reason: appv1.ReasonForbidden, Message: "denied: value-of-a-variable"}}
 	for _, viewer := range []bool{true, false} {
 		o := uiOptions{viewer: viewer}
-		from := o.reader(&clients{})
+		from := o.newReader(&clients{})
 		rows := newStore(func(obj runtime.Object) view.Row {
 			r, _ := view.Of(obj)
 			return from.row(&r)
 		})
-		rows.report(func() {}, func() {})
+		rows.reportTo(func() {}, func() {})
 		if err := rows.Replace([]any{app}, "1"); err != nil {
 			t.Fatal(err)
 		}
-		if text := rows.all()[0].Words(); strings.Contains(text, "value-of-a-variable") == viewer {
+		if text := rows.allValues()[0].Words(); strings.Contains(text, "value-of-a-variable") == viewer {
 			t.Errorf("viewer %t: the row says %q", viewer, text)
 		}
 	}
@@ -121,7 +121,7 @@ func TestViewerFlags(t *testing.T) {
 		{viewer(8080, ""), fmt.Sprintf(messageHostName, "")},
 	} {
 		got := ""
-		if err := c.flags.check(); err != nil {
+		if err := c.flags.checkFlags(); err != nil {
 			got = err.Error()
 		}
 		if got != c.want {
@@ -136,7 +136,7 @@ func TestDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range Needs() {
+	for _, n := range CommandNeeds() {
 		if row := row(n); !strings.Contains(string(page), row) {
 			t.Errorf("docs/cli.md has no row\n%s", row)
 		}

@@ -25,15 +25,15 @@ type rollbackOptions struct {
 func (r *root) rollbackCommand() *cobra.Command {
 	var o rollbackOptions
 	cmd := &cobra.Command{
-		Use: "rollback NAME", Short: "Restore a recorded spec, after showing what that changes", Args: takes(1, 1),
+		Use: "rollback NAME", Short: "Restore a recorded spec, after showing what that changes", Args: takesArguments(1, 1),
 		ValidArgsFunction: r.completeNames,
 		Long: "Restore the spec that a revision was built from, after showing what that changes. The command writes only fields that differ.\n" +
 			"It does not change the number of pods, spec.paused, or fields for other objects, such as ingress and autoscaling.",
 		RunE: r.onTarget(func(ctx context.Context, c *clients, t target) error {
-			if err := r.rollback(ctx, c, t, &o); err != nil {
+			if err := r.rollbackResource(ctx, c, t, &o); err != nil {
 				return err
 			}
-			return r.finish(ctx, c, o.wait, t)
+			return r.waitForTargets(ctx, c, o.wait, t)
 		}),
 	}
 	cmd.Flags().Int64Var(&o.to, "to", 0, "The revision; by default the newest one whose spec is not the present one.")
@@ -46,11 +46,11 @@ func (r *root) rollbackCommand() *cobra.Command {
 	return cmd
 }
 
-func (r *root) rollback(ctx context.Context, c *clients, t target, o *rollbackOptions) error {
+func (r *root) rollbackResource(ctx context.Context, c *clients, t target, o *rollbackOptions) error {
 	if err := refuseTask(t, messageNoRollback); err != nil {
 		return err
 	}
-	s, err := c.snapshot(ctx, t, false)
+	s, err := c.readSnapshot(ctx, t, false)
 	if err == nil {
 		err = checkNotDeleting(&s.Resource)
 	}
@@ -63,7 +63,7 @@ func (r *root) rollback(ctx context.Context, c *clients, t target, o *rollbackOp
 	}
 	if at := s.Resource.HeldAt(); at != "" && !o.force {
 		return fmt.Errorf("%s is held at %s, so its spec has no effect. End that by \"%s\" first, or add --force",
-			s.Resource.Object(), at, t.command("unhold"))
+			s.Resource.Object(), at, t.commandLine("unhold"))
 	}
 	w, err := s.Resource.Recorded(view.Part(o.part))
 	if err != nil {
@@ -99,11 +99,11 @@ func (r *root) rollback(ctx context.Context, c *clients, t target, o *rollbackOp
 	if rev.NoHold != "" {
 		fmt.Fprintf(r.Err, "Warning: revision %d has %s. This restores its spec, and not their pod template\n", rev.Number, rev.NoHold)
 	}
-	if err := r.confirm(o.yes, restoreQuestion(s.Replaced(w, rev))); err != nil {
+	if err := r.askConfirmation(o.yes, restoreQuestion(s.Replaced(w, rev))); err != nil {
 		return err
 	}
 	r.warnGitOps(&s.Resource)
-	return r.restore(ctx, c, t, &s.Resource, ops, rev.Number)
+	return r.restoreRevision(ctx, c, t, &s.Resource, ops, rev.Number)
 }
 
 // restoreQuestion returns the question before a rollback that replaces a number of pods.
@@ -117,14 +117,14 @@ func restoreQuestion(pods int) string {
 	return fmt.Sprintf("Restore this? %d pods restart.", pods)
 }
 
-// restore writes the operations, if the resource is still as it was read.
-func (r *root) restore(ctx context.Context, c *clients, t target, now *view.Resource, ops []view.Operation, revision int64) error {
+// restoreRevision writes the operations, if the resource is still as it was read.
+func (r *root) restoreRevision(ctx context.Context, c *clients, t target, now *view.Resource, ops []view.Operation, revision int64) error {
 	ops = append([]view.Operation{{Op: "test", Path: "/metadata/resourceVersion", Value: now.ObjectMeta.ResourceVersion}}, ops...)
 	data, err := json.Marshal(ops)
 	if err != nil {
 		return err
 	}
-	err = c.of(t.kind, t.namespace).patch(ctx, t.name, types.JSONPatchType, data)
+	err = c.clientOf(t.kind, t.namespace).patchResource(ctx, t.name, types.JSONPatchType, data)
 	if apierrors.IsConflict(err) || isFailedTest(err) {
 		return fmt.Errorf("%s has been changed meanwhile, and nothing was restored: run it again", now.Object())
 	}

@@ -37,7 +37,7 @@ const (
 func (r *root) runCommand() *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{
-		Use: "run NAME -- COMMAND [ARGUMENT...]", Short: "Run a command in a pod like the latest pods", Args: takes(2, -1),
+		Use: "run NAME -- COMMAND [ARGUMENT...]", Short: "Run a command in a pod like the latest pods", Args: takesArguments(2, -1),
 		Long: "Run a command once, in a Job whose pod has the image, the variables, the volumes and the account of the pods that are in force.\n" +
 			"No Service leads to this pod. Print what the command writes, and end with its exit code. Ctrl-C deletes the Job. What this\n" +
 			"program itself has to say goes to the standard error, and its own errors have the exit status 1.",
@@ -48,7 +48,7 @@ func (r *root) runCommand() *cobra.Command {
 			return r.completeNames(cmd, args, begun)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return r.onTarget(func(ctx context.Context, c *clients, t target) error { return r.run(ctx, c, t, &o, args[1:]) })(cmd, args)
+			return r.onTarget(func(ctx context.Context, c *clients, t target) error { return r.runInPod(ctx, c, t, &o, args[1:]) })(cmd, args)
 		},
 	}
 	partFlag(cmd, &o.part)
@@ -60,11 +60,11 @@ func (r *root) runCommand() *cobra.Command {
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "When to give up, and delete the Job, if the command does not start.")
 	cmd.Flags().DurationVar(&o.grace, "grace", 30*time.Second, "How long the pod may have a cause, such as an image that cannot be pulled, before that counts as failed.")
 	atLeastZero(cmd, "ttl", "deadline", "timeout", "grace")
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return o.check(cmd) }
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return o.checkArguments(cmd) }
 	return cmd
 }
 
-func (o *runOptions) check(cmd *cobra.Command) error {
+func (o *runOptions) checkArguments(cmd *cobra.Command) error {
 	switch {
 	case cmd.ArgsLenAtDash() != 1:
 		return fmt.Errorf("write \"--\" between the name and the command: \"%s\"", strings.TrimSuffix(cmd.UseLine(), " [flags]"))
@@ -80,19 +80,19 @@ func (o *runOptions) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// run runs a command in a pod like those of a resource.
-func (r *root) run(ctx context.Context, c *clients, t target, o *runOptions, command []string) error {
+// runInPod runs a command in a pod like those of a resource.
+func (r *root) runInPod(ctx context.Context, c *clients, t target, o *runOptions, command []string) error {
 	if err := refuseTask(t, messageNoRun, t.runByHand()); err != nil {
 		return err
 	}
-	now, err := c.of(t.kind, t.namespace).get(ctx, t.name)
+	now, err := c.clientOf(t.kind, t.namespace).getResource(ctx, t.name)
 	if err != nil {
 		return inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
 	}
 	if err := checkNotDeleting(&now); err != nil {
 		return err
 	}
-	d, err := c.runnable(ctx, t, &now, view.Part(o.part))
+	d, err := c.runnableDeployment(ctx, t, &now, view.Part(o.part))
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (r *root) run(ctx context.Context, c *clients, t target, o *runOptions, com
 	f := &runFollower{root: r, c: c, o: o, tty: o.tty && isTerminal(r.In)}
 	f.job = resource.RunJob(d, services, &resource.Run{
 		For: t.name, Name: resource.RunName(t.name, rand.String(5)), Command: command, Stdin: o.stdin, TTY: f.tty,
-		Deadline: seconds(o.deadline), TTL: int32(seconds(o.jobTTL())),
+		Deadline: wholeSeconds(o.deadline), TTL: int32(wholeSeconds(o.jobTTL())),
 	})
 	if o.tty && !f.tty {
 		fmt.Fprintln(r.Err, "The standard input is no terminal, so the command has none.")
@@ -125,18 +125,18 @@ func (o *runOptions) jobTTL() time.Duration {
 	return o.ttl
 }
 
-// seconds returns a duration in whole seconds, rounded up.
-func seconds(d time.Duration) int64 { return int64(math.Ceil(d.Seconds())) }
+// wholeSeconds returns a duration in whole seconds, rounded up.
+func wholeSeconds(d time.Duration) int64 { return int64(math.Ceil(d.Seconds())) }
 
-// runnable returns the Deployment in whose pods a command of a resource runs.
-func (c *clients) runnable(ctx context.Context, t target, now *view.Resource, part view.Part) (*appsv1.Deployment, error) {
+// runnableDeployment returns the Deployment in whose pods a command of a resource runs.
+func (c *clients) runnableDeployment(ctx context.Context, t target, now *view.Resource, part view.Part) (*appsv1.Deployment, error) {
 	w, err := now.Runnable(part)
 	if err != nil {
 		return nil, err
 	}
 	d, err := c.kube.AppsV1().Deployments(t.namespace).Get(ctx, w.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("%s has no Deployment %s yet, so there is no pod to run the command like; see \"%s\"", now.Object(), w.Name, t.command("why"))
+		return nil, fmt.Errorf("%s has no Deployment %s yet, so there is no pod to run the command like; see \"%s\"", now.Object(), w.Name, t.commandLine("why"))
 	}
 	if err != nil {
 		return nil, inWords(err, "get", "Deployment "+w.Name, t.namespace)

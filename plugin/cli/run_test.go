@@ -356,7 +356,7 @@ func (s *runServer) follower(t *testing.T, in io.Reader, out io.Writer) *runFoll
 	flags := genericclioptions.NewConfigFlags(true)
 	flags.APIServer = &s.url
 	r := &root{Program: Program{In: in, Out: out, Err: io.Discard, Getenv: func(string) string { return "" }}, flags: flags, color: "auto"}
-	c, err := r.connect()
+	c, err := r.newClients()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -402,7 +402,7 @@ func TestLogGoesOn(t *testing.T) {
 		return answer(q, body)
 	}
 	var out bytes.Buffer
-	if err := s.follower(t, nil, &out).log(t.Context(), podOfRun); err != nil || out.String() != "one\ntwo\n\nthree\n" {
+	if err := s.follower(t, nil, &out).printLog(t.Context(), podOfRun); err != nil || out.String() != "one\ntwo\n\nthree\n" {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 	if !slices.Equal(since, []string{"", "2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z"}) {

@@ -33,7 +33,7 @@ const (
 	messageNotKnown    = "may exist; see %s, and delete it: %s"
 )
 
-// untilPipeBreaks is run. Once the reader of the output has ended, as with "| head", it deletes the Job as after Ctrl-C. The signal SIGPIPE does
+// untilPipeBreaks is runJob. Once the reader of the output has ended, as with "| head", it deletes the Job as after Ctrl-C. The signal SIGPIPE does
 // not decide: a lost connection with the API server raises it as well.
 func (f *runFollower) untilPipeBreaks(ctx context.Context) error {
 	signal.Ignore(syscall.SIGPIPE)
@@ -43,7 +43,7 @@ func (f *runFollower) untilPipeBreaks(ctx context.Context) error {
 	written := *f.root
 	written.Out, written.Err = untilBroken(f.Out, broken), untilBroken(f.Err, broken)
 	f.root = &written
-	err := f.run(piped)
+	err := f.runJob(piped)
 	if piped.Err() != nil && ctx.Err() == nil {
 		return &exit{code: exitPipe}
 	}
@@ -73,8 +73,8 @@ func (w pipeWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// create creates the Job. If the answer is lost, create looks for the Job, which has the name that the plug-in chose.
-func (f *runFollower) create(ctx context.Context) error {
+// createJob creates the Job. If the answer is lost, createJob looks for the Job, which has the name that the plug-in chose.
+func (f *runFollower) createJob(ctx context.Context) error {
 	made, err := f.c.createRun(ctx, f.job)
 	if err == nil {
 		f.job = made
@@ -83,12 +83,12 @@ func (f *runFollower) create(ctx context.Context) error {
 	if !mayBeDone(err) {
 		return err
 	}
-	found, lookErr := f.find(ctx)
+	found, lookErr := f.findJob(ctx)
 	if found != nil {
 		f.job = found
 		return nil
 	}
-	name, remove := f.name(), view.Command(f.job.Namespace, "kubectl delete job", f.job.Name)
+	name, remove := f.jobName(), view.Command(f.job.Namespace, "kubectl delete job", f.job.Name)
 	unclear := fmt.Sprintf(messageNotFoundYet, remove)
 	if !apierrors.IsNotFound(lookErr) {
 		unclear = fmt.Sprintf(messageNotKnown, view.Command(f.job.Namespace, "kubectl get job", f.job.Name), remove)
@@ -114,8 +114,8 @@ func mayBeDone(err error) bool {
 	return true
 }
 
-// find returns the Job of the run, also once the context has ended; an error if it is not there after some tries, or cannot be read.
-func (f *runFollower) find(ctx context.Context) (*batchv1.Job, error) {
+// findJob returns the Job of the run, also once the context has ended; an error if it is not there after some tries, or cannot be read.
+func (f *runFollower) findJob(ctx context.Context) (*batchv1.Job, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteWithin)
 	defer cancel()
 	for try := 1; ; try++ {
@@ -125,7 +125,7 @@ func (f *runFollower) find(ctx context.Context) (*batchv1.Job, error) {
 			return found, nil
 		case err == nil: // The Job of another user.
 			return nil, apierrors.NewNotFound(batchv1.Resource("jobs"), f.job.Name)
-		case apierrors.IsForbidden(err) || try == findTries || !sleep(ctx, waitEvery):
+		case apierrors.IsForbidden(err) || try == findTries || !sleepFor(ctx, waitEvery):
 			return nil, err
 		}
 	}

@@ -49,50 +49,50 @@ type runFollower struct {
 	tty bool
 }
 
-// name returns how the Job is called in a sentence.
-func (f *runFollower) name() string { return "Job " + f.job.Namespace + "/" + f.job.Name }
+// jobName returns how the Job is called in a sentence.
+func (f *runFollower) jobName() string { return "Job " + f.job.Namespace + "/" + f.job.Name }
 
-// run creates the Job, follows it, and returns its exit code as an error, nil for 0.
-func (f *runFollower) run(ctx context.Context) error {
-	if err := f.create(ctx); err != nil {
+// runJob creates the Job, follows it, and returns its exit code as an error, nil for 0.
+func (f *runFollower) runJob(ctx context.Context) error {
+	if err := f.createJob(ctx); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
-		fmt.Fprintln(f.Err, f.name()+" "+f.delete(ctx))
+		fmt.Fprintln(f.Err, f.jobName()+" "+f.deleteJob(ctx))
 		return ctx.Err()
 	}
 	follow := view.Command(f.job.Namespace, "kubectl logs -f", "job/"+f.job.Name)
 	if f.o.detach {
-		fmt.Fprintf(f.Out, "%s is started. Follow it: %s\n", f.name(), follow)
+		fmt.Fprintf(f.Out, "%s is started. Follow it: %s\n", f.jobName(), follow)
 		return nil
 	}
-	fmt.Fprintf(f.Err, "%s has image %s\n", f.name(), f.job.Spec.Template.Spec.Containers[0].Image)
-	ended, err := f.follow(ctx)
+	fmt.Fprintf(f.Err, "%s has image %s\n", f.jobName(), f.job.Spec.Template.Spec.Containers[0].Image)
+	ended, err := f.followCommand(ctx)
 	var useless uselessRun
 	switch {
 	case ctx.Err() != nil:
-		fmt.Fprintln(f.Err, f.name()+" "+f.delete(ctx))
+		fmt.Fprintln(f.Err, f.jobName()+" "+f.deleteJob(ctx))
 		return ctx.Err()
 	case errors.As(err, &useless):
-		return fmt.Errorf("%s: %w. The Job %s", f.name(), err, f.delete(ctx))
+		return fmt.Errorf("%s: %w. The Job %s", f.jobName(), err, f.deleteJob(ctx))
 	case err != nil:
-		return fmt.Errorf("%s: %w. The Job stays; follow it: %s", f.name(), err, follow)
+		return fmt.Errorf("%s: %w. The Job stays; follow it: %s", f.jobName(), err, follow)
 	}
 	if f.o.ttl == 0 {
-		if done := f.delete(ctx); done != deleted {
-			fmt.Fprintln(f.Err, f.name()+" "+done)
+		if done := f.deleteJob(ctx); done != deleted {
+			fmt.Fprintln(f.Err, f.jobName()+" "+done)
 		}
 	}
-	return f.result(ended)
+	return f.resultError(ended)
 }
 
-// result returns the exit code of a command as an error, nil for 0.
-func (f *runFollower) result(ended *view.CommandRun) error {
+// resultError returns the exit code of a command as an error, nil for 0.
+func (f *runFollower) resultError(ended *view.CommandRun) error {
 	switch {
 	case ended.ExitCode == nil:
-		return errors.New(f.name() + ": " + ended.Problem)
+		return errors.New(f.jobName() + ": " + ended.Problem)
 	case ended.Note != "":
-		fmt.Fprintln(f.Err, f.name()+": "+ended.Note)
+		fmt.Fprintln(f.Err, f.jobName()+": "+ended.Note)
 	}
 	if *ended.ExitCode == 0 {
 		return nil
@@ -100,9 +100,9 @@ func (f *runFollower) result(ended *view.CommandRun) error {
 	return &exit{code: int(*ended.ExitCode)}
 }
 
-// follow waits for the command, prints what it writes, and returns its end.
-func (f *runFollower) follow(ctx context.Context) (*view.CommandRun, error) {
-	started, err := f.start(ctx)
+// followCommand waits for the command, prints what it writes, and returns its end.
+func (f *runFollower) followCommand(ctx context.Context) (*view.CommandRun, error) {
+	started, err := f.awaitStart(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -112,19 +112,19 @@ func (f *runFollower) follow(ctx context.Context) (*view.CommandRun, error) {
 	case f.o.stdin && started.Running:
 		err = f.logWithInput(ctx, started.Pod)
 	case started.Pod != "":
-		err = f.log(ctx, started.Pod)
+		err = f.printLog(ctx, started.Pod)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return f.end(ctx)
+	return f.awaitEnd(ctx)
 }
 
-// start waits until the command has started. An error but that of the context is a uselessRun.
-func (f *runFollower) start(ctx context.Context) (*view.CommandRun, error) {
+// awaitStart waits until the command has started. An error but that of the context is a uselessRun.
+func (f *runFollower) awaitStart(ctx context.Context) (*view.CommandRun, error) {
 	began, since, problem := time.Now(), time.Now(), ""
 	for {
-		run, err := f.state(ctx)
+		run, err := f.readState(ctx)
 		if err != nil {
 			return nil, uselessRun{err}
 		}
@@ -134,21 +134,21 @@ func (f *runFollower) start(ctx context.Context) (*view.CommandRun, error) {
 		if run.Problem != problem {
 			problem, since = run.Problem, time.Now()
 			if problem != "" && !run.Over {
-				fmt.Fprintln(f.Err, f.name()+" waits: "+problem)
+				fmt.Fprintln(f.Err, f.jobName()+" waits: "+problem)
 			}
 		}
-		if failed := f.failed(run, time.Since(began), time.Since(since)); failed != "" {
+		if failed := f.startFailure(run, time.Since(began), time.Since(since)); failed != "" {
 			return nil, uselessRun{errors.New(failed)}
 		}
-		if !sleep(ctx, waitEvery) {
+		if !sleepFor(ctx, waitEvery) {
 			return nil, ctx.Err()
 		}
 	}
 }
 
-// failed returns why a command that has not started is given up, empty while it is not. waited is the time since the Job was created, same
+// startFailure returns why a command that has not started is given up, empty while it is not. waited is the time since the Job was created, same
 // the time that the problem has been the same.
-func (f *runFollower) failed(run *view.CommandRun, waited, same time.Duration) string {
+func (f *runFollower) startFailure(run *view.CommandRun, waited, same time.Duration) string {
 	why := strings.TrimRight(run.Problem+". "+run.Advice, ". ")
 	switch {
 	case run.Over, run.Problem != "" && !run.Patient && same >= f.o.grace:
@@ -161,34 +161,34 @@ func (f *runFollower) failed(run *view.CommandRun, waited, same time.Duration) s
 	return fmt.Sprintf("the command has not started within %s; wait longer by --timeout", f.o.timeout)
 }
 
-// end waits until the command has an exit code, or will have none.
-func (f *runFollower) end(ctx context.Context) (*view.CommandRun, error) {
+// awaitEnd waits until the command has an exit code, or will have none.
+func (f *runFollower) awaitEnd(ctx context.Context) (*view.CommandRun, error) {
 	for {
-		run, err := f.state(ctx)
+		run, err := f.readState(ctx)
 		if err != nil || run.ExitCode != nil || run.Over {
 			return run, err
 		}
-		if !sleep(ctx, waitEvery) {
+		if !sleepFor(ctx, waitEvery) {
 			return nil, ctx.Err()
 		}
 	}
 }
 
-// state returns the state of the Job. A request that fails is sent again, but for a right that is missing.
-func (f *runFollower) state(ctx context.Context) (*view.CommandRun, error) {
+// readState returns the state of the Job. A request that fails is sent again, but for a right that is missing.
+func (f *runFollower) readState(ctx context.Context) (*view.CommandRun, error) {
 	for try := 1; ; try++ {
-		run, err := f.read(ctx)
+		run, err := f.readJob(ctx)
 		if err == nil || apierrors.IsForbidden(err) || try == runTries {
 			return run, err
 		}
-		if !sleep(ctx, waitEvery) {
+		if !sleepFor(ctx, waitEvery) {
 			return nil, ctx.Err()
 		}
 	}
 }
 
-// read reads the Job, its pods, and, if there are none, its events: without the right to events, the reason is not known.
-func (f *runFollower) read(ctx context.Context) (*view.CommandRun, error) {
+// readJob reads the Job, its pods, and, if there are none, its events: without the right to events, the reason is not known.
+func (f *runFollower) readJob(ctx context.Context) (*view.CommandRun, error) {
 	job, err := f.c.kube.BatchV1().Jobs(f.job.Namespace).Get(ctx, f.job.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && job.UID != f.job.UID {
 		return view.RunOf(nil, nil, nil), nil
@@ -211,9 +211,9 @@ func (f *runFollower) read(ctx context.Context) (*view.CommandRun, error) {
 	return view.RunOf(job, pods.Items, events.Items), nil
 }
 
-// delete deletes the Job with its pod, also once the context has ended, and returns what became of the Job. A deletion by others at the same time can
+// deleteJob deletes the Job with its pod, also once the context has ended, and returns what became of the Job. A deletion by others at the same time can
 // make the request fail, with an answer about the UID.
-func (f *runFollower) delete(ctx context.Context) string {
+func (f *runFollower) deleteJob(ctx context.Context) string {
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteWithin)
 	defer cancel()
 	err := f.c.kube.BatchV1().Jobs(f.job.Namespace).Delete(within, f.job.Name, metav1.DeleteOptions{
@@ -226,10 +226,10 @@ func (f *runFollower) delete(ctx context.Context) string {
 	return fmt.Sprintf("is still there: %v; delete it: %s", inWords(err, "delete", "Job "+f.job.Name, f.job.Namespace), command)
 }
 
-// log prints the log of the command until the command has ended. A log that breaks off goes on after the last line: only a log that is
+// printLog prints the log of the command until the command has ended. A log that breaks off goes on after the last line: only a log that is
 // requested after the end of the command is complete.
-func (f *runFollower) log(ctx context.Context, pod string) error {
-	style, err := f.style(f.Out)
+func (f *runFollower) printLog(ctx context.Context, pod string) error {
+	style, err := f.styleOf(f.Out)
 	if err != nil {
 		return err
 	}
@@ -239,7 +239,7 @@ func (f *runFollower) log(ctx context.Context, pod string) error {
 	}
 	var last time.Time
 	for failures := 0; ; {
-		run, err := f.state(ctx)
+		run, err := f.readState(ctx)
 		if err != nil || run.Over {
 			return err
 		}
@@ -256,7 +256,7 @@ func (f *runFollower) log(ctx context.Context, pod string) error {
 		case err == nil && run.ExitCode != nil:
 			return nil
 		}
-		if !sleep(ctx, waitEvery) {
+		if !sleepFor(ctx, waitEvery) {
 			return ctx.Err()
 		}
 	}

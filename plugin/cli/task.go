@@ -38,11 +38,11 @@ func (t target) runByHand() string {
 // suspendCommand is suspend, which resume ends.
 func (r *root) suspendCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "suspend NAME...", Short: "Start no run of a Task; one that runs goes on", Args: takes(1, -1), ValidArgsFunction: r.completeNames,
+		Use: "suspend NAME...", Short: "Start no run of a Task; one that runs goes on", Args: takesArguments(1, -1), ValidArgsFunction: r.completeNames,
 		Long: "Start no run of a Task, by spec.suspended; a run that has started goes on. \"resume\" ends it: the latest run that was due meanwhile\n" +
 			"then starts, unless it is too late by spec.startingDeadlineSeconds.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := r.connect()
+			c, err := r.newClients()
 			if err != nil {
 				return err
 			}
@@ -52,11 +52,11 @@ func (r *root) suspendCommand() *cobra.Command {
 			}
 			for _, t := range targets {
 				if !t.kind.Scheduled {
-					return fmt.Errorf(messageNoSchedule, t.kind.Name+" "+t.namespace+"/"+t.name, t.command("pause"))
+					return fmt.Errorf(messageNoSchedule, t.kind.Name+" "+t.namespace+"/"+t.name, t.commandLine("pause"))
 				}
 			}
 			for _, t := range targets {
-				resource, err := c.change(cmd.Context(), t, func(now *view.Resource) (map[string]any, error) {
+				resource, err := c.changeResource(cmd.Context(), t, func(now *view.Resource) (map[string]any, error) {
 					if now.Suspended() {
 						return nil, errUnchanged
 					}

@@ -13,10 +13,10 @@ func (r *root) treeCommand() *cobra.Command {
 	var output string
 	var follow bool
 	cmd := &cobra.Command{
-		Use: "tree NAME", Short: "A resource with its children, down to the containers that fail", Args: takes(1, 1),
+		Use: "tree NAME", Short: "A resource with its children, down to the containers that fail", Args: takesArguments(1, 1),
 		ValidArgsFunction: r.completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return r.look(cmd, args[0], output, follow, false, func(s *view.Snapshot, style view.Style) (any, string) {
+			return r.showView(cmd, args[0], output, follow, false, func(s *view.Snapshot, style view.Style) (any, string) {
 				tree := view.TreeOf(s, o)
 				text := tree.Text(style, time.Now())
 				return tree, text
@@ -32,20 +32,20 @@ func (r *root) treeCommand() *cobra.Command {
 	return cmd
 }
 
-// look shows one view of a resource: as data, or as text, once or again and again.
-func (r *root) look(cmd *cobra.Command, argument, output string, follow, events bool,
+// showView shows one view of a resource: as data, or as text, once or again and again.
+func (r *root) showView(cmd *cobra.Command, argument, output string, follow, events bool,
 	draw func(*view.Snapshot, view.Style) (data any, text string),
 ) error {
-	c, err := r.connect()
+	c, err := r.newClients()
 	if err != nil {
 		return err
 	}
-	t, err := c.resolve(cmd.Context(), argument)
+	t, err := c.resolveTarget(cmd.Context(), argument)
 	if err != nil {
 		return err
 	}
 	if output != "" {
-		s, err := c.snapshot(cmd.Context(), t, events)
+		s, err := c.readSnapshot(cmd.Context(), t, events)
 		if err != nil {
 			return err
 		}
@@ -53,8 +53,8 @@ func (r *root) look(cmd *cobra.Command, argument, output string, follow, events 
 		_, err = r.printData(output, data)
 		return err
 	}
-	return r.show(cmd.Context(), follow, func(style view.Style) (string, error) {
-		s, err := c.snapshot(cmd.Context(), t, events)
+	return r.printDrawing(cmd.Context(), follow, func(style view.Style) (string, error) {
+		s, err := c.readSnapshot(cmd.Context(), t, events)
 		if err != nil {
 			return "", err
 		}

@@ -35,7 +35,7 @@ type reader struct {
 
 // ListResources implements ui.Reader.
 func (r reader) ListResources(ctx context.Context) (*view.List, error) {
-	found, missing, err := r.clients.selected(ctx, r.selection)
+	found, missing, err := r.clients.listSelected(ctx, r.selection)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (r reader) ListResources(ctx context.Context) (*view.List, error) {
 
 // ReadSnapshot implements ui.Reader.
 func (r reader) ReadSnapshot(ctx context.Context, kind view.Kind, namespace, name string) (*view.Snapshot, error) {
-	return r.clients.snapshot(ctx, target{kind: kind, namespace: namespace, name: name}, true)
+	return r.clients.readSnapshot(ctx, target{kind: kind, namespace: namespace, name: name}, true)
 }
 
 // gcPercent is the value of GOGC for the pages, unless the user sets the variable: a server that waits most of the time has processor time to spare
@@ -66,8 +66,8 @@ const (
 	messageHostName    = "--host: %q is no host name; write it without a scheme, a port and a path"
 )
 
-// check returns the error in the flags.
-func (o *uiOptions) check() error {
+// checkFlags returns the error in the flags.
+func (o *uiOptions) checkFlags() error {
 	switch {
 	case !o.viewer && len(o.hosts) > 0:
 		return errors.New(messageHostFlag)
@@ -85,13 +85,13 @@ func (o *uiOptions) check() error {
 func (r *root) uiCommand() *cobra.Command {
 	var o uiOptions
 	cmd := &cobra.Command{
-		Use: "ui", Short: "The application centre: pages for a browser on this machine", Args: takes(0, 0),
+		Use: "ui", Short: "The application centre: pages for a browser on this machine", Args: takesArguments(0, 0),
 		Long: "The application centre: pages for a browser on this machine, with the rights of the kubeconfig. With --viewer, pages for all readers who\n" +
 			"come by a proxy that has their login: they see what this command's account may read, and change nothing.",
-		PreRunE: func(*cobra.Command, []string) error { return o.check() },
-		RunE:    func(cmd *cobra.Command, _ []string) error { return r.ui(cmd.Context(), &o) },
+		PreRunE: func(*cobra.Command, []string) error { return o.checkFlags() },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return r.servePages(cmd.Context(), &o) },
 	}
-	o.bind(cmd)
+	o.bindFlags(cmd)
 	cmd.Flags().IntVar(&o.port, "port", 0, "The port of 127.0.0.1; 0 for a free one.")
 	atLeastZero(cmd, "port")
 	cmd.Flags().BoolVar(&o.readOnly, "read-only", false, "Offer no changes.")
@@ -101,8 +101,8 @@ func (r *root) uiCommand() *cobra.Command {
 	return cmd
 }
 
-// reader returns the reader of the pages.
-func (o *uiOptions) reader(c *clients) reader {
+// newReader returns the reader of the pages.
+func (o *uiOptions) newReader(c *clients) reader {
 	row := view.RowOf
 	if o.viewer {
 		row = view.PublicRow
@@ -110,9 +110,9 @@ func (o *uiOptions) reader(c *clients) reader {
 	return reader{c, &o.selection, newPulse(c), row}
 }
 
-// ui serves the pages until the context ends.
-func (r *root) ui(ctx context.Context, o *uiOptions) error {
-	c, err := r.connect()
+// servePages serves the pages until the context ends.
+func (r *root) servePages(ctx context.Context, o *uiOptions) error {
+	c, err := r.newClients()
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (r *root) ui(ctx context.Context, o *uiOptions) error {
 	if o.all {
 		where = "all namespaces"
 	}
-	from := o.reader(c)
+	from := o.newReader(c)
 	options := ui.Options{Reader: from, Follower: from, Context: r.contextName(), Namespaces: where, Port: o.port}
 	switch {
 	case o.viewer:

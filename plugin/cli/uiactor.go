@@ -68,13 +68,13 @@ func (a *actor) CheckAllowed(ctx context.Context, kind view.Kind, namespace stri
 	return known.missing
 }
 
-// operations returns an action as a JSON patch of the resource as it is now.
-func (a *actor) operations(ctx context.Context, act ui.Action) (*view.Resource, []view.Operation, error) {
+// actionOperations returns an action as a JSON patch of the resource as it is now.
+func (a *actor) actionOperations(ctx context.Context, act ui.Action) (*view.Resource, []view.Operation, error) {
 	t := target{act.Kind, act.Namespace, act.Name}
 	if act.Do == ui.Rollback {
-		return a.rollback(ctx, t, act.Value)
+		return a.rollbackOperations(ctx, t, act.Value)
 	}
-	now, err := a.clients.of(t.kind, t.namespace).get(ctx, t.name)
+	now, err := a.clients.clientOf(t.kind, t.namespace).getResource(ctx, t.name)
 	if err != nil {
 		return nil, nil, inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
 	}
@@ -86,20 +86,20 @@ func (a *actor) operations(ctx context.Context, act ui.Action) (*view.Resource, 
 	case ui.Suspend:
 		ops = []view.Operation{{Op: "add", Path: "/spec/suspended", Value: true}}
 	case ui.Pause, ui.Resume:
-		fields := pausing(&now, act.Do == ui.Pause)
+		fields := pauseFields(&now, act.Do == ui.Pause)
 		for _, field := range slices.Sorted(maps.Keys(fields)) {
 			ops = append(ops, view.Operation{Op: "add", Path: "/spec/" + field, Value: fields[field]})
 		}
 	case ui.Refresh:
-		ops = annotate(&now, appv1.AnnotationRefresh, time.Now().UTC().Format(time.RFC3339))
+		ops = annotationOperations(&now, appv1.AnnotationRefresh, time.Now().UTC().Format(time.RFC3339))
 	case ui.Hold:
-		ops = annotate(&now, appv1.AnnotationHold, act.Value)
+		ops = annotationOperations(&now, appv1.AnnotationHold, act.Value)
 	case ui.Unhold:
-		ops = annotate(&now, appv1.AnnotationHold, "")
+		ops = annotationOperations(&now, appv1.AnnotationHold, "")
 	case ui.Promote:
-		ops = annotate(&now, appv1.AnnotationPromote, act.Value)
+		ops = annotationOperations(&now, appv1.AnnotationPromote, act.Value)
 	case ui.Abort:
-		ops = annotate(&now, appv1.AnnotationAbort, act.Value)
+		ops = annotationOperations(&now, appv1.AnnotationAbort, act.Value)
 	case ui.Scale:
 		n, err := strconv.ParseInt(act.Value, 10, 32)
 		if err != nil {
@@ -112,13 +112,13 @@ func (a *actor) operations(ctx context.Context, act ui.Action) (*view.Resource, 
 	return &now, ops, nil
 }
 
-// rollback returns the operations that restore the spec of a revision.
-func (a *actor) rollback(ctx context.Context, t target, revision string) (*view.Resource, []view.Operation, error) {
+// rollbackOperations returns the operations that restore the spec of a revision.
+func (a *actor) rollbackOperations(ctx context.Context, t target, revision string) (*view.Resource, []view.Operation, error) {
 	number, err := strconv.ParseInt(revision, 10, 64)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%q is not a revision", revision)
 	}
-	s, err := a.clients.snapshot(ctx, t, false)
+	s, err := a.clients.readSnapshot(ctx, t, false)
 	if err == nil {
 		err = checkNotDeleting(&s.Resource)
 	}
@@ -129,8 +129,8 @@ func (a *actor) rollback(ctx context.Context, t target, revision string) (*view.
 	return &s.Resource, ops, err
 }
 
-// annotate returns the operations that set an annotation, or remove it for an empty value. There are annotations afterwards.
-func annotate(now *view.Resource, key, value string) []view.Operation {
+// annotationOperations returns the operations that set an annotation, or remove it for an empty value. There are annotations afterwards.
+func annotationOperations(now *view.Resource, key, value string) []view.Operation {
 	path := "/metadata/annotations/" + strings.ReplaceAll(key, "/", "~1")
 	if value == "" {
 		if _, found := now.ObjectMeta.Annotations[key]; !found {
@@ -145,11 +145,11 @@ func annotate(now *view.Resource, key, value string) []view.Operation {
 	return append(ops, view.Operation{Op: "add", Path: path, Value: value})
 }
 
-// restart replaces the pods of a resource as it was proposed by its resource version, or proposes it. It changes the workloads, and not
+// restartPods replaces the pods of a resource as it was proposed by its resource version, or proposes it. It changes the workloads, and not
 // the resource, so the operator has no part in the plan: the API server tries it.
-func (a *actor) restart(ctx context.Context, act ui.Action, version string) (*ui.Proposal, error) {
+func (a *actor) restartPods(ctx context.Context, act ui.Action, version string) (*ui.Proposal, error) {
 	t := target{act.Kind, act.Namespace, act.Name}
-	now, err := a.clients.of(t.kind, t.namespace).get(ctx, t.name)
+	now, err := a.clients.clientOf(t.kind, t.namespace).getResource(ctx, t.name)
 	if err != nil {
 		return nil, inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
 	}
@@ -157,7 +157,7 @@ func (a *actor) restart(ctx context.Context, act ui.Action, version string) (*ui
 	if version != "" && version != p.Version {
 		return nil, ui.ErrChanged
 	}
-	done, err := a.clients.restart(ctx, t, &now, version == "")
+	done, err := a.clients.restartWorkloads(ctx, t, &now, version == "")
 	if err != nil && len(done) > 0 {
 		last := done[len(done)-1]
 		return nil, fmt.Errorf("%w: %s %s and those before it are restarted: %w", ui.ErrPartial, last.kind, last.name, err)
@@ -173,9 +173,9 @@ func (a *actor) restart(ctx context.Context, act ui.Action, version string) (*ui
 // ProposeAction implements ui.Actor.
 func (a *actor) ProposeAction(ctx context.Context, act ui.Action) (*ui.Proposal, error) {
 	if act.Do == ui.Restart {
-		return a.restart(ctx, act, "")
+		return a.restartPods(ctx, act, "")
 	}
-	now, ops, err := a.operations(ctx, act)
+	now, ops, err := a.actionOperations(ctx, act)
 	if err != nil {
 		return nil, err
 	}
@@ -184,12 +184,12 @@ func (a *actor) ProposeAction(ctx context.Context, act ui.Action) (*ui.Proposal,
 	if len(ops) > 0 && strings.HasPrefix(ops[0].Path, "/metadata/annotations") && ops[0].Op == "add" {
 		annotated.ObjectMeta.Annotations = map[string]string{"": ""} // They are there by then.
 	}
-	data, err := json.Marshal(append(ops, annotate(&annotated, plan.Annotation, plan.Request)...))
+	data, err := json.Marshal(append(ops, annotationOperations(&annotated, plan.Annotation, plan.Request)...))
 	if err != nil {
 		return nil, err
 	}
-	dry := a.clients.patch(target{act.Kind, act.Namespace, act.Name}, types.JSONPatchType, data, fieldManager, false)
-	p, err := dry.ask(ctx)
+	dry := a.clients.dryRunPatch(target{act.Kind, act.Namespace, act.Name}, types.JSONPatchType, data, fieldManager, false)
+	p, err := dry.askPlan(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -199,8 +199,8 @@ func (a *actor) ProposeAction(ctx context.Context, act ui.Action) (*ui.Proposal,
 		text += view.Clean(tool) + " applies " + now.Object() + ", and may restore what is changed here. Change it in Git.\n"
 	}
 	proposal := &ui.Proposal{
-		Version: now.ObjectMeta.ResourceVersion, Text: text, Summary: all.Summary(), Rows: all.Table(), Pods: int(all.Restarts.Pods), To: to(now, act, ops),
-		Command: command(now, act),
+		Version: now.ObjectMeta.ResourceVersion, Text: text, Summary: all.Summary(), Rows: all.Table(), Pods: int(all.Restarts.Pods), To: versionAfter(now, act, ops),
+		Command: actionCommand(now, act),
 	}
 	if obstacle := all.Obstacle(now); obstacle != nil {
 		proposal.Blocked = obstacle.Reason + ": " + obstacle.Message
@@ -208,8 +208,8 @@ func (a *actor) ProposeAction(ctx context.Context, act ui.Action) (*ui.Proposal,
 	return proposal, nil
 }
 
-// to returns the version that runs after an action, empty if the action does not choose one.
-func to(now *view.Resource, act ui.Action, ops []view.Operation) string {
+// versionAfter returns the version that runs after an action, empty if the action does not choose one.
+func versionAfter(now *view.Resource, act ui.Action, ops []view.Operation) string {
 	switch act.Do {
 	case ui.Hold:
 		if act.Value == view.LastGood && now.LastGoodImage != "" {
@@ -225,8 +225,8 @@ func to(now *view.Resource, act ui.Action, ops []view.Operation) string {
 	return ""
 }
 
-// command returns the command line that does what an action does.
-func command(now *view.Resource, act ui.Action) string {
+// actionCommand returns the command line that does what an action does.
+func actionCommand(now *view.Resource, act ui.Action) string {
 	switch act.Do {
 	case ui.Scale:
 		return view.Command(now.ObjectMeta.Namespace, "kubectl scale", strings.ToLower(now.Kind)+"/"+now.ObjectMeta.Name, "--replicas="+act.Value)
@@ -263,10 +263,10 @@ func (a *actor) PlanText(ctx context.Context, text string) (*ui.Proposal, error)
 // PerformAction implements ui.Actor.
 func (a *actor) PerformAction(ctx context.Context, act ui.Action, version string) error {
 	if act.Do == ui.Restart {
-		_, err := a.restart(ctx, act, version)
+		_, err := a.restartPods(ctx, act, version)
 		return err
 	}
-	now, ops, err := a.operations(ctx, act)
+	now, ops, err := a.actionOperations(ctx, act)
 	if err != nil {
 		return err
 	}
@@ -277,7 +277,7 @@ func (a *actor) PerformAction(ctx context.Context, act ui.Action, version string
 	if err != nil {
 		return err
 	}
-	err = a.clients.of(act.Kind, act.Namespace).patch(ctx, act.Name, types.JSONPatchType, data)
+	err = a.clients.clientOf(act.Kind, act.Namespace).patchResource(ctx, act.Name, types.JSONPatchType, data)
 	if apierrors.IsConflict(err) || isFailedTest(err) {
 		return ui.ErrChanged
 	}

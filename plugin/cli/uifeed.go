@@ -81,9 +81,9 @@ type watcher[L runtime.Object] interface {
 	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 }
 
-// follow lists and watches the chosen objects until the context ends.
-func follow[L runtime.Object](f *feed, ctx context.Context, p *part, c watcher[L], chosen metav1.ListOptions, into keeper) {
-	into.report(func() { f.note(p, func() { p.listed = true }) }, f.changed)
+// followObjects lists and watches the chosen objects until the context ends.
+func followObjects[L runtime.Object](f *feed, ctx context.Context, p *part, c watcher[L], chosen metav1.ListOptions, into keeper) {
+	into.reportTo(func() { f.changePart(p, func() { p.listed = true }) }, f.changed)
 	source := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			opts.LabelSelector, opts.FieldSelector = chosen.LabelSelector, chosen.FieldSelector
@@ -106,7 +106,7 @@ func follow[L runtime.Object](f *feed, ctx context.Context, p *part, c watcher[L
 			_ = reflector.ListAndWatchWithContext(ctx) // The source has noted the error.
 			select {
 			case <-ctx.Done():
-			case <-time.After(f.pause(p)):
+			case <-time.After(f.pauseOf(p)):
 			}
 		}
 		f.mu.Lock()
@@ -115,8 +115,8 @@ func follow[L runtime.Object](f *feed, ctx context.Context, p *part, c watcher[L
 	}()
 }
 
-// pause returns how long a part waits after its watch has ended, or could not be started.
-func (f *feed) pause(p *part) time.Duration {
+// pauseOf returns how long a part waits after its watch has ended, or could not be started.
+func (f *feed) pauseOf(p *part) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
@@ -131,8 +131,8 @@ func (f *feed) pause(p *part) time.Duration {
 	return retryPause / 2
 }
 
-// note changes the state of a part, and calls changed if the state of the feed differs afterwards.
-func (f *feed) note(p *part, change func()) {
+// changePart changes the state of a part, and calls changed if the state of the feed differs afterwards.
+func (f *feed) changePart(p *part, change func()) {
 	f.mu.Lock()
 	before, listed := *p, p.listed
 	change()
@@ -149,21 +149,21 @@ func (f *feed) noteAnswer(ctx context.Context, p *part, watched bool, err error)
 	switch {
 	case ctx.Err() != nil:
 	case err == nil:
-		f.note(p, func() {
+		f.changePart(p, func() {
 			f.heard, p.away, p.missing = time.Now(), time.Time{}, ""
 			if watched {
 				p.unwatched = ""
 			}
 		})
 	case apierrors.IsForbidden(err) && watched:
-		f.note(p, func() {
-			p.away, p.unwatched = time.Time{}, strings.Replace(refused(err, p.namespace), "list", "watch", 1)
+		f.changePart(p, func() {
+			p.away, p.unwatched = time.Time{}, strings.Replace(refusalText(err, p.namespace), "list", "watch", 1)
 		})
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err) && !watched:
-		f.note(p, func() { p.away, p.missing = time.Time{}, refused(err, p.namespace) })
+		f.changePart(p, func() { p.away, p.missing = time.Time{}, refusalText(err, p.namespace) })
 	case apierrors.IsGone(err), apierrors.IsResourceExpired(err), apierrors.IsInvalid(err), apierrors.IsNotFound(err), apierrors.IsBadRequest(err):
 	default:
-		f.note(p, func() {
+		f.changePart(p, func() {
 			if !p.away.IsZero() {
 				return
 			}
@@ -215,7 +215,7 @@ func (f *feed) ListResources() (*view.List, error) {
 	}
 	var rows []view.Row
 	for _, of := range f.rows {
-		rows = append(rows, of.all()...)
+		rows = append(rows, of.allValues()...)
 	}
 	return view.ListOf(rows, missing), nil
 }
@@ -232,7 +232,7 @@ func (f *feed) followAll(s *selection, row func(*view.Resource) view.Row) {
 			r, _ := view.Of(obj)
 			return row(&r)
 		})
-		p := &part{kinds: plural(kind), namespace: namespace}
+		p := &part{kinds: pluralOf(kind), namespace: namespace}
 		f.rows = append(f.rows, rowsOf{rows, p})
 		f.followKind(kind, namespace, chosen, p, rows)
 	}
@@ -240,7 +240,7 @@ func (f *feed) followAll(s *selection, row func(*view.Resource) view.Row) {
 
 // followKind follows resources of a kind.
 func (f *feed) followKind(kind view.Kind, namespace string, chosen metav1.ListOptions, p *part, into keeper) {
-	follow(f, f.ctx, p, f.clients.of(kind, namespace), chosen, into)
+	followObjects(f, f.ctx, p, f.clients.clientOf(kind, namespace), chosen, into)
 }
 
 // children identifies the watches of the objects below a resource. A change of children replaces the watches.
@@ -252,11 +252,11 @@ type children struct {
 // followOne follows a resource, and what changes below it as pods come and go.
 func (f *feed) followOne(t target) {
 	chosen := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", t.name).String()}
-	p := &part{kinds: plural(t.kind), namespace: t.namespace, required: true}
+	p := &part{kinds: pluralOf(t.kind), namespace: t.namespace, required: true}
 	f.followKind(t.kind, t.namespace, chosen, p, newStore(func(obj runtime.Object) string {
 		r, _ := view.Of(obj)
 		f.followChildren(t, &r)
-		return version(obj)
+		return versionOf(obj)
 	}))
 }
 
@@ -280,30 +280,30 @@ func (f *feed) followChildren(t target, r *view.Resource) {
 	pods := metav1.ListOptions{LabelSelector: next.pods}
 	below := func(kinds string) *part { return &part{kinds: kinds, namespace: t.namespace} }
 	core := f.clients.kube.CoreV1()
-	follow(f, ctx, below("Pods"), core.Pods(t.namespace), pods, newStore(version))
-	follow(f, ctx, below("Events"), core.Events(t.namespace), eventsOf(t), newStore(version))
+	followObjects(f, ctx, below("Pods"), core.Pods(t.namespace), pods, newStore(versionOf))
+	followObjects(f, ctx, below("Events"), core.Events(t.namespace), eventsOf(t), newStore(versionOf))
 	if t.kind.Scheduled {
 		batch := f.clients.kube.BatchV1()
-		follow(f, ctx, below("CronJobs"), batch.CronJobs(t.namespace), named(t.name), newStore(version))
-		follow(f, ctx, below("Jobs"), batch.Jobs(t.namespace), pods, newStore(version))
+		followObjects(f, ctx, below("CronJobs"), batch.CronJobs(t.namespace), selectName(t.name), newStore(versionOf))
+		followObjects(f, ctx, below("Jobs"), batch.Jobs(t.namespace), pods, newStore(versionOf))
 		return
 	}
 	ours, apps := oursOf(t, r), f.clients.kube.AppsV1()
-	follow(f, ctx, below("Deployments"), apps.Deployments(t.namespace), workloadsOf(t, r), newStore(version))
-	follow(f, ctx, below("ReplicaSets"), apps.ReplicaSets(t.namespace), pods, newStore(version))
-	follow(f, ctx, below("Services"), core.Services(t.namespace), ours, newStore(version))
+	followObjects(f, ctx, below("Deployments"), apps.Deployments(t.namespace), workloadsOf(t, r), newStore(versionOf))
+	followObjects(f, ctx, below("ReplicaSets"), apps.ReplicaSets(t.namespace), pods, newStore(versionOf))
+	followObjects(f, ctx, below("Services"), core.Services(t.namespace), ours, newStore(versionOf))
 	if next.jobs {
 		jobs := jobsOf(t)
-		follow(f, ctx, below("Jobs"), f.clients.kube.BatchV1().Jobs(t.namespace), jobs, newStore(version))
-		follow(f, ctx, below("Pods"), core.Pods(t.namespace), jobs, newStore(version))
+		followObjects(f, ctx, below("Jobs"), f.clients.kube.BatchV1().Jobs(t.namespace), jobs, newStore(versionOf))
+		followObjects(f, ctx, below("Pods"), core.Pods(t.namespace), jobs, newStore(versionOf))
 	}
 	if r.KeepsData() {
-		follow(f, ctx, below("StatefulSets"), apps.StatefulSets(t.namespace), ours, newStore(version))
+		followObjects(f, ctx, below("StatefulSets"), apps.StatefulSets(t.namespace), ours, newStore(versionOf))
 	}
 }
 
-// version identifies what an object is like: it is another one after each change.
-func version(obj runtime.Object) string {
+// versionOf identifies what an object is like: it is another one after each change.
+func versionOf(obj runtime.Object) string {
 	o, err := meta.Accessor(obj)
 	if err != nil {
 		return ""

@@ -24,7 +24,7 @@ func TestStore(t *testing.T) {
 		r, _ := view.Of(obj)
 		return view.RowOf(&r)
 	})
-	rows.report(func() { lists++ }, func() { changes++ })
+	rows.reportTo(func() { lists++ }, func() { changes++ })
 	app := func(version, ready string) *appv1.App {
 		a := &appv1.App{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "shop", Name: "cart", ResourceVersion: version, CreationTimestamp: metav1.Unix(1, 0),
@@ -53,14 +53,14 @@ func TestStore(t *testing.T) {
 			t.Errorf("step %d tells of a change: %t", i, tells)
 		}
 	}
-	if lists != 3 || len(rows.all()) != 0 {
-		t.Errorf("%d lists, %d rows", lists, len(rows.all()))
+	if lists != 3 || len(rows.allValues()) != 0 {
+		t.Errorf("%d lists, %d rows", lists, len(rows.allValues()))
 	}
 	lean, err := rows.Transformer()(app("1", "0/2"))
 	if err != nil || len(lean.(*appv1.App).ManagedFields) > 0 {
 		t.Errorf("listed with managed fields: %v", err)
 	}
-	if version(app("1", "")) == version(app("2", "")) {
+	if versionOf(app("1", "")) == versionOf(app("2", "")) {
 		t.Error("two versions are the same")
 	}
 }
@@ -110,12 +110,12 @@ func TestAnswers(t *testing.T) {
 		if tells := changes > before; tells != step.tells {
 			t.Errorf("%s: tells of a change: %t", step.what, tells)
 		}
-		if pause := f.pause(p); pause != step.pause {
+		if pause := f.pauseOf(p); pause != step.pause {
 			t.Errorf("%s: the pause is %s, want %s", step.what, pause, step.pause)
 		}
 	}
 	p.required = true
-	if state := f.State(); !state.Begun || len(state.Polled) != 1 || f.pause(p) != pollPause {
+	if state := f.State(); !state.Begun || len(state.Polled) != 1 || f.pauseOf(p) != pollPause {
 		t.Errorf("a resource that cannot be listed: %+v", state)
 	}
 }
@@ -158,7 +158,7 @@ func TestPulse(t *testing.T) {
 		p.asked = time.Time{}
 		p.mu.Unlock()
 		answer = err
-		if answered, got := p.check(t.Context()); got.IsZero() == away || away && !answered.IsZero() && !got.Equal(answered) || !away && answered.IsZero() {
+		if answered, got := p.checkPulse(t.Context()); got.IsZero() == away || away && !answered.IsZero() && !got.Equal(answered) || !away && answered.IsZero() {
 			t.Errorf("%s: away since %s, the last answer was at %s", what, got, answered)
 		}
 	}
@@ -171,7 +171,7 @@ func TestPulse(t *testing.T) {
 	check("an answer again", nil, false)
 	before := asked
 	for range 10 {
-		p.check(t.Context())
+		p.checkPulse(t.Context())
 	}
 	if asked != before {
 		t.Errorf("%d requests for 10 topics", asked-before)

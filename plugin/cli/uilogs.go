@@ -35,7 +35,7 @@ func (r logReader) ReadLogs(ctx context.Context, kind view.Kind, namespace, name
 	for i := range sources {
 		logs[i].LogSource = sources[i]
 		if sources[i].None == "" {
-			wait.Go(func() { logs[i].Text, errs[i] = r.read(ctx, namespace, &sources[i]) })
+			wait.Go(func() { logs[i].Text, errs[i] = r.readLog(ctx, namespace, &sources[i]) })
 		}
 	}
 	wait.Wait()
@@ -50,8 +50,8 @@ func (r logReader) ReadLogs(ctx context.Context, kind view.Kind, namespace, name
 	return logs, more, ctx.Err()
 }
 
-// read returns the latest lines of a log.
-func (r logReader) read(ctx context.Context, namespace string, source *view.LogSource) (string, error) {
+// readLog returns the latest lines of a log.
+func (r logReader) readLog(ctx context.Context, namespace string, source *view.LogSource) (string, error) {
 	var text strings.Builder
 	options := &corev1.PodLogOptions{
 		Container: source.Container, Previous: source.Previous, TailLines: ptr.To[int64](defaultTail), LimitBytes: ptr.To[int64](maxPageLog),

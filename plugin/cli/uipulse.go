@@ -37,9 +37,9 @@ func newPulse(c *clients) *pulse {
 	}}
 }
 
-// check sends a request, unless the last one is recent, and returns when the API server
+// checkPulse sends a request, unless the last one is recent, and returns when the API server
 // answered last, and since when it does not answer, zero while it answers.
-func (p *pulse) check(ctx context.Context) (answered, away time.Time) {
+func (p *pulse) checkPulse(ctx context.Context) (answered, away time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if time.Since(p.asked) < pulseShared {
@@ -66,7 +66,7 @@ func (p *pulse) check(ctx context.Context) (answered, away time.Time) {
 // feelPulse notes whether the API server answers until the context ends.
 func (f *feed) feelPulse(p *pulse) {
 	for {
-		answered, away := p.check(f.ctx)
+		answered, away := p.checkPulse(f.ctx)
 		f.mu.Lock()
 		if answered.After(f.heard) {
 			f.heard = answered
@@ -81,7 +81,7 @@ func (f *feed) feelPulse(p *pulse) {
 		if !away.IsZero() {
 			pause = retryPause
 		}
-		if !sleep(f.ctx, pause) {
+		if !sleepFor(f.ctx, pause) {
 			return
 		}
 	}

@@ -13,8 +13,8 @@ import (
 // keeper keeps what a reflector reads.
 type keeper interface {
 	cache.ReflectorStore
-	// report sets the functions to call after the objects were listed, and after each change.
-	report(listed, changed func())
+	// reportTo sets the functions to call after the objects were listed, and after each change.
+	reportTo(listed, changed func())
 }
 
 // store keeps a value of each object, and calls changed when the value changes.
@@ -29,10 +29,10 @@ func newStore[V any](of func(runtime.Object) V) *store[V] {
 	return &store[V]{of: of, values: map[string]V{}}
 }
 
-func (s *store[V]) report(listed, changed func()) { s.listed, s.changed = listed, changed }
+func (s *store[V]) reportTo(listed, changed func()) { s.listed, s.changed = listed, changed }
 
-// all returns all values.
-func (s *store[V]) all() []V {
+// allValues returns all values.
+func (s *store[V]) allValues() []V {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	values := make([]V, 0, len(s.values))
@@ -42,8 +42,8 @@ func (s *store[V]) all() []V {
 	return values
 }
 
-// value returns the key and the value of an object.
-func (s *store[V]) value(obj any) (key string, v V, err error) {
+// valueOf returns the key and the value of an object.
+func (s *store[V]) valueOf(obj any) (key string, v V, err error) {
 	o, ok := obj.(runtime.Object)
 	if !ok {
 		return "", v, errors.New("not an object of the API server")
@@ -54,7 +54,7 @@ func (s *store[V]) value(obj any) (key string, v V, err error) {
 
 // Add implements cache.ReflectorStore.
 func (s *store[V]) Add(obj any) error {
-	key, v, err := s.value(obj)
+	key, v, err := s.valueOf(obj)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (s *store[V]) Delete(obj any) error {
 func (s *store[V]) Replace(objects []any, _ string) error {
 	values := make(map[string]V, len(objects))
 	for _, obj := range objects {
-		key, v, err := s.value(obj)
+		key, v, err := s.valueOf(obj)
 		if err != nil {
 			return err
 		}

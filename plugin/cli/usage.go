@@ -19,8 +19,8 @@ func wrongUse(err error) error {
 	return &exit{code: exitError, text: err.Error()}
 }
 
-// takes checks how many arguments a command has: from least to most, or any number for a negative most.
-func takes(least, most int) cobra.PositionalArgs {
+// takesArguments checks how many arguments a command has: from least to most, or any number for a negative most.
+func takesArguments(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) >= least && (most < 0 || len(args) <= most) {
 			return nil

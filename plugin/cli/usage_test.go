@@ -35,7 +35,7 @@ func TestWrongUse(t *testing.T) {
 		}
 	}
 	r := &root{flags: genericclioptions.NewConfigFlags(true)}
-	allCommands(r.command(), nil, func(cmd *cobra.Command, path []string) {
+	allCommands(r.rootCommand(), nil, func(cmd *cobra.Command, path []string) {
 		least, most := 0, -1
 		for n := 3; n >= 0 && cmd.Args != nil; n-- {
 			switch err := cmd.Args(cmd, make([]string, n)); {
@@ -120,13 +120,13 @@ func TestWrongNames(t *testing.T) {
 // TestHelp checks that each command is in a group of the help and has examples, which begin with commands that there are.
 func TestHelp(t *testing.T) {
 	r := &root{flags: genericclioptions.NewConfigFlags(true)}
-	top := r.command()
+	top := r.rootCommand()
 	for _, cmd := range top.Commands() {
 		if cmd.GroupID == "" || strings.TrimSpace(cmd.Example) == "" {
 			t.Errorf("%s has the group %q and the examples %q", cmd.Name(), cmd.GroupID, cmd.Example)
 		}
 		for line := range strings.Lines(cmd.Example) {
-			words := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), r.name()))
+			words := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), r.programName()))
 			if len(words) == 0 || words[0] != cmd.Name() {
 				t.Errorf("%s has the example %q", cmd.Name(), line)
 			}

@@ -9,9 +9,9 @@ import (
 
 func (r *root) versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "The version of this plug-in", Args: takes(0, 0),
+		Use: "version", Short: "The version of this plug-in", Args: takesArguments(0, 0),
 		Run: func(*cobra.Command, []string) {
-			fmt.Fprintf(r.Out, "%s %s, commit %s, %s %s/%s\n", r.name(), r.Version, r.Commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			fmt.Fprintf(r.Out, "%s %s, commit %s, %s %s/%s\n", r.programName(), r.Version, r.Commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 		},
 	}
 }

@@ -27,12 +27,12 @@ const waitEvery = time.Second
 func (r *root) waitCommand() *cobra.Command {
 	var o waitOptions
 	cmd := &cobra.Command{
-		Use: "wait NAME...", Short: "Show the progress of rollouts until they are done", Args: takes(1, -1), ValidArgsFunction: r.completeNames,
+		Use: "wait NAME...", Short: "Show the progress of rollouts until they are done", Args: takesArguments(1, -1), ValidArgsFunction: r.completeNames,
 		Long: "Show the progress of rollouts until they are done. Exit status: 0 once all resources are in the state of --for, 1 if a\n" +
 			"rollout is stalled or paused, a pod cannot run, the run of a Task has failed, or the resource is being deleted, 2 after an error,\n" +
 			"3 after the timeout.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := r.connect()
+			c, err := r.newClients()
 			if err != nil {
 				return &exit{exitError, err.Error()}
 			}
@@ -53,11 +53,11 @@ func (r *root) waitCommand() *cobra.Command {
 	cmd.Flags().StringVar(&o.fail, "fail", "cause", "What counts as failed: stalled, cause (a pod that cannot run for the time of --grace), or never.")
 	cmd.Flags().DurationVar(&o.grace, "grace", 30*time.Second, "How long a pod may have a cause before that counts as failed.")
 	atLeastZero(cmd, "timeout", "grace")
-	cmd.PreRunE = func(*cobra.Command, []string) error { return o.check() }
+	cmd.PreRunE = func(*cobra.Command, []string) error { return o.checkFlags() }
 	return cmd
 }
 
-func (o *waitOptions) check() error {
+func (o *waitOptions) checkFlags() error {
 	switch o.until {
 	case "ready", "synced", "canary", "deleted":
 	default:
@@ -76,14 +76,14 @@ var defaultWait = waitOptions{until: "ready", timeout: 10 * time.Minute, fail: "
 
 // waitFor waits until a resource is in the wanted state.
 func (r *root) waitFor(ctx context.Context, c *clients, t target, o waitOptions) error {
-	style, err := r.style(r.Out)
+	style, err := r.styleOf(r.Out)
 	if err != nil {
 		return err
 	}
 	began, since, cause := time.Now(), time.Now(), ""
-	update := r.updater()
+	update := r.newUpdater()
 	for {
-		s, err := c.snapshot(ctx, t, false)
+		s, err := c.readSnapshot(ctx, t, false)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -105,21 +105,21 @@ func (r *root) waitFor(ctx context.Context, c *clients, t target, o waitOptions)
 		if err := update(text); err != nil {
 			return err
 		}
-		if p.State != view.StateDeleting && o.reached(s, p) {
+		if p.State != view.StateDeleting && o.isReached(s, p) {
 			return nil
 		}
-		if failed := o.failed(p, time.Since(since)); failed != "" {
-			return &exit{1, t.String() + " " + failed + "; see: " + t.command("why")}
+		if failed := o.rolloutFailure(p, time.Since(since)); failed != "" {
+			return &exit{1, t.String() + " " + failed + "; see: " + t.commandLine("why")}
 		}
 		if time.Since(began) > o.timeout {
 			return &exit{exitTimeout, fmt.Sprintf("%s is not %s after %s: %s", t, o.until, o.timeout, p.Line())}
 		}
-		sleep(ctx, waitEvery)
+		sleepFor(ctx, waitEvery)
 	}
 }
 
-// reached reports whether the resource is in the wanted state.
-func (o *waitOptions) reached(s *view.Snapshot, p *view.Progress) bool {
+// isReached reports whether the resource is in the wanted state.
+func (o *waitOptions) isReached(s *view.Snapshot, p *view.Progress) bool {
 	switch o.until {
 	case "synced":
 		return view.InForce(&s.Resource)
@@ -131,8 +131,8 @@ func (o *waitOptions) reached(s *view.Snapshot, p *view.Progress) bool {
 	return p.Done()
 }
 
-// failed returns why a rollout counts as failed, empty if it has not failed. same is how long the cause has been the same.
-func (o *waitOptions) failed(p *view.Progress, same time.Duration) string {
+// rolloutFailure returns why a rollout counts as failed, empty if it has not failed. same is how long the cause has been the same.
+func (o *waitOptions) rolloutFailure(p *view.Progress, same time.Duration) string {
 	switch {
 	case o.until == "deleted":
 		return ""

@@ -14,9 +14,9 @@ func (r *root) whyCommand() *cobra.Command {
 	var events int
 	cmd := &cobra.Command{
 		Use: "why NAME", Aliases: []string{"status"}, Short: "Why a resource is not ready: the root cause, what still works, what to do",
-		Args: takes(1, 1), ValidArgsFunction: r.completeNames,
+		Args: takesArguments(1, 1), ValidArgsFunction: r.completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return r.look(cmd, args[0], output, follow, events > 0, func(s *view.Snapshot, style view.Style) (any, string) {
+			return r.showView(cmd, args[0], output, follow, events > 0, func(s *view.Snapshot, style view.Style) (any, string) {
 				why := view.WhyOf(s, events)
 				text := why.Text(style, time.Now())
 				return why, text

@@ -26,12 +26,12 @@ func checkNotDeleting(r *view.Resource) error {
 	return errors.New(r.Object() + " is being deleted, and was not changed")
 }
 
-// change reads a resource and patches it as long as it stays as it was read, again if another has changed it meanwhile. make returns
+// changeResource reads a resource and patches it as long as it stays as it was read, again if another has changed it meanwhile. what returns
 // the JSON merge patch without metadata.resourceVersion, which is added.
-func (c *clients) change(ctx context.Context, t target, what func(*view.Resource) (map[string]any, error)) (*view.Resource, error) {
-	h := c.of(t.kind, t.namespace)
+func (c *clients) changeResource(ctx context.Context, t target, what func(*view.Resource) (map[string]any, error)) (*view.Resource, error) {
+	h := c.clientOf(t.kind, t.namespace)
 	for try := 0; ; try++ {
-		r, err := h.get(ctx, t.name)
+		r, err := h.getResource(ctx, t.name)
 		if err != nil {
 			return nil, inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
 		}
@@ -42,7 +42,7 @@ func (c *clients) change(ctx context.Context, t target, what func(*view.Resource
 		if err != nil {
 			return &r, err
 		}
-		err = h.patch(ctx, t.name, types.MergePatchType, mergePatch(patch, r.ObjectMeta.ResourceVersion))
+		err = h.patchResource(ctx, t.name, types.MergePatchType, mergePatch(patch, r.ObjectMeta.ResourceVersion))
 		if apierrors.IsConflict(err) && try < retries {
 			continue
 		}
@@ -86,8 +86,8 @@ func (r *root) warnGitOps(resource *view.Resource) {
 	}
 }
 
-// finish waits for the resources, if that is wanted.
-func (r *root) finish(ctx context.Context, c *clients, wait bool, targets ...target) error {
+// waitForTargets waits for the resources, if that is wanted.
+func (r *root) waitForTargets(ctx context.Context, c *clients, wait bool, targets ...target) error {
 	if !wait {
 		return nil
 	}

@@ -40,7 +40,7 @@ var commands = map[string][]string{
 // is needed is named, and for another one there is less to see, which is said.
 func TestRights(t *testing.T) {
 	t.Parallel()
-	for _, n := range plugin.Needs() {
+	for _, n := range plugin.CommandNeeds() {
 		if slices.Contains([]string{"ui", "run -i", "suspend"}, n.Command) {
 			continue // See TestUIRights, TestRunInput and TestRightsToTasks.
 		}

@@ -30,7 +30,7 @@ func runner(t *testing.T, command, image string) (*user, *appv1.App) {
 	app.Spec.Image = image
 	plane.Create(t, app)
 	plane.Stands(t, app, "Ready=True")
-	for _, n := range plugin.Needs() {
+	for _, n := range plugin.CommandNeeds() {
 		if n.Command == command {
 			who := account(t, ns, "user", n.Rights)
 			return as(t, plane.ProxyAs(t, who, withLogs(t, who, nil)).Config(), ns), app

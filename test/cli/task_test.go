@@ -125,7 +125,7 @@ var taskCommands = map[string][]string{
 // TestRightsToTasks is TestRights for a Task.
 func TestRightsToTasks(t *testing.T) {
 	t.Parallel()
-	for _, n := range plugin.Needs() {
+	for _, n := range plugin.CommandNeeds() {
 		args, known := taskCommands[n.Command]
 		if !known {
 			continue

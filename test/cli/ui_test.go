@@ -408,7 +408,7 @@ func TestUIPlan(t *testing.T) {
 
 // rightsOf returns the rights that a command needs, and those that it shows more with.
 func rightsOf(command string) []plugin.Right {
-	for _, n := range plugin.Needs() {
+	for _, n := range plugin.CommandNeeds() {
 		if n.Command == command {
 			return n.Rights
 		}

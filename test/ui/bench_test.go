@@ -304,7 +304,7 @@ func pendingPod(ns string, i int) *corev1.Pod {
 // readingRights returns what the pages take.
 func readingRights() []harness.Right {
 	rights := map[harness.Right]bool{}
-	for _, n := range plugin.Needs() {
+	for _, n := range plugin.CommandNeeds() {
 		if n.Command == "ui" {
 			for _, right := range n.Rights {
 				rights[harness.Right{Group: right.Group, Resource: right.Resource, Verb: right.Verb}] = true
