@@ -200,7 +200,7 @@ func (h *handler[T]) planTaken(ctx context.Context, obj T, wanted client.Object,
 	last := &made.Objects[len(made.Objects)-1]
 	live, ok := emptyLike(wanted)
 	row := children.TypeOf(wanted)
-	if !ok || !row.Role.Has(children.RoleChild) || row.Scope == children.ScopeLive || !h.validators.readCached(ctx, wanted, live) {
+	if !ok || !row.Role.Has(children.RoleChild) || row.Scope == children.ScopeLive || !h.readCached(ctx, wanted, live) {
 		return
 	}
 	if _, deployment := live.(*appsv1.Deployment); deployment && h.kind == resource.KindUnitedDeployment.Name && !wantsAdoption(obj) {
