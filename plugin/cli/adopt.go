@@ -84,7 +84,7 @@ func (r *root) adoptResource(ctx context.Context, c *clients, t target, o *adopt
 	if _, err := c.annotateResource(ctx, t, appv1.AnnotationAdopt, nil); err != nil {
 		return err
 	}
-	fmt.Fprintln(r.Out, changed.Object()+" has taken over its objects")
+	fmt.Fprintln(r.Out, changed.ObjectName()+" has taken over its objects")
 	return nil
 }
 
@@ -174,7 +174,7 @@ func (r *root) untilAdopted(ctx context.Context, c *clients, t target, timeout t
 		case err != nil:
 			return inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
 		case now.ObjectMeta.DeletionTimestamp != nil:
-			return errors.New(now.Object() + " is being deleted, and takes over nothing")
+			return errors.New(now.ObjectName() + " is being deleted, and takes over nothing")
 		case view.InForce(&now):
 			return nil
 		}

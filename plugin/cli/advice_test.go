@@ -53,7 +53,7 @@ func reasonsOfAPI(t *testing.T) []string {
 
 // adviceOf returns what is advised about a reason of a resource of a kind that has an earlier revision which serves and a pod in trouble.
 func adviceOf(kind view.Kind, reason, message string, change func(*view.Snapshot)) []string {
-	r, _ := view.Of(kind.New())
+	r, _ := view.ResourceOf(kind.New())
 	r.ObjectMeta, r.Status.ObservedGeneration = objectMeta("web"), 2
 	r.Status.Conditions = []metav1.Condition{
 		{Type: appv1.ConditionStalled, Status: metav1.ConditionTrue, Reason: reason, Message: message},

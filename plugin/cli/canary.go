@@ -76,12 +76,12 @@ func (r *root) stepCanary(ctx context.Context, c *clients, t target, step *canar
 		return err
 	}
 	asked := now.Canary
-	if err := r.askConfirmation(yes, fmt.Sprintf(step.question, now.Object(), view.Clean(asked.Image))); err != nil {
+	if err := r.askConfirmation(yes, fmt.Sprintf(step.question, now.ObjectName(), view.CleanText(asked.Image))); err != nil {
 		return err
 	}
 	resource, err := c.changeResource(ctx, t, func(now *view.Resource) (map[string]any, error) {
 		if now.Canary == nil || now.Canary.UID != asked.UID {
-			return nil, fmt.Errorf("the canary of %s is another one meanwhile, and nothing was changed; see \"%s\"", now.Object(), t.commandLine("why"))
+			return nil, fmt.Errorf("the canary of %s is another one meanwhile, and nothing was changed; see \"%s\"", now.ObjectName(), t.commandLine("why"))
 		}
 		if now.ObjectMeta.Annotations[step.annotation] == string(asked.UID) {
 			return nil, errUnchanged
@@ -91,7 +91,7 @@ func (r *root) stepCanary(ctx context.Context, c *clients, t target, step *canar
 	if err != nil && !errors.Is(err, errUnchanged) {
 		return err
 	}
-	fmt.Fprintf(r.Out, "the canary of %s is %s%s\n", resource.Object(), step.done, takesEffect(resource))
+	fmt.Fprintf(r.Out, "the canary of %s is %s%s\n", resource.ObjectName(), step.done, takesEffect(resource))
 	return nil
 }
 
@@ -101,15 +101,15 @@ func checkCanary(now *view.Resource, t target, step *canaryStep) error {
 		return err
 	}
 	if now.Canary == nil {
-		return fmt.Errorf("%s has no canary that waits; see \"%s\"", now.Object(), t.commandLine("why"))
+		return fmt.Errorf("%s has no canary that waits; see \"%s\"", now.ObjectName(), t.commandLine("why"))
 	}
 	if step.needsReady && !now.CanaryReady() {
 		return fmt.Errorf("%d of %d pods of the canary of %s are ready; see \"%s\", or add --force",
-			now.Canary.Ready, now.Canary.Pods, now.Object(), t.commandLine("why"))
+			now.Canary.Ready, now.Canary.Pods, now.ObjectName(), t.commandLine("why"))
 	}
 	if step.needsReady && now.Paused && len(now.Status.Pending) > 0 {
 		return fmt.Errorf("%s is paused, and a change waits, which may be another one than that of the canary: %s. Resume it by \"%s\" first, or add --force",
-			now.Object(), now.Status.Pending[0], t.commandLine("resume"))
+			now.ObjectName(), now.Status.Pending[0], t.commandLine("resume"))
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ func TestCheckCanary(t *testing.T) {
 		t.Fatal("there is no kind App")
 	}
 	running := func(change ...func(*view.Resource)) view.Resource {
-		r, _ := view.Of(&appv1.App{ObjectMeta: objectMeta("web")})
+		r, _ := view.ResourceOf(&appv1.App{ObjectMeta: objectMeta("web")})
 		r.Canary = &appv1.CanaryStatus{Name: "web-canary", UID: "1", Pods: 2, Ready: 2}
 		r.Status.Conditions = []metav1.Condition{{Type: appv1.ConditionCanaryReady, Status: metav1.ConditionTrue}}
 		for _, each := range change {

@@ -80,14 +80,14 @@ func (c kindClient) getResource(ctx context.Context, name string) (view.Resource
 	if err != nil {
 		return view.Resource{}, err
 	}
-	r, _ := view.Of(obj)
+	r, _ := view.ResourceOf(obj)
 	return r, nil
 }
 
 func (c kindClient) listResources(ctx context.Context, opts metav1.ListOptions) ([]view.Resource, error) {
 	var found []view.Resource
 	err := eachOf(ctx, c, c.chunk, opts, func(obj runtime.Object) {
-		if r, ok := view.Of(obj); ok {
+		if r, ok := view.ResourceOf(obj); ok {
 			found = append(found, r)
 		}
 	})
@@ -142,7 +142,7 @@ func inWords(err error, verb, what, namespace string) error {
 // withoutObjects is an answer of the API server without the objects that it repeats, which may have secrets in them.
 type withoutObjects struct{ error }
 
-func (e withoutObjects) Error() string { return view.Clean(message.OmitObjects(e.error.Error())) }
+func (e withoutObjects) Error() string { return view.CleanText(message.OmitObjects(e.error.Error())) }
 
 func (e withoutObjects) Unwrap() error { return e.error }
 
@@ -157,5 +157,5 @@ func refusalText(err error, namespace string) string {
 	case apierrors.IsNotFound(err):
 		return "the cluster does not have the kind"
 	}
-	return "they cannot be listed: " + view.Clean(err.Error())
+	return "they cannot be listed: " + view.CleanText(err.Error())
 }

@@ -65,9 +65,9 @@ func (r *root) ejectResource(ctx context.Context, c *clients, t target, o *eject
 	switch {
 	case len(children) > 0:
 	case len(s.Missing)+len(missing) > 0:
-		return fmt.Errorf("%s has no child that can be seen; see \"%s\"", s.Resource.Object(), view.PluginCommand(t.namespace, "check"))
+		return fmt.Errorf("%s has no child that can be seen; see \"%s\"", s.Resource.ObjectName(), view.PluginCommand(t.namespace, "check"))
 	default:
-		return fmt.Errorf("%s has no child yet; see \"%s\"", s.Resource.Object(), t.commandLine("why"))
+		return fmt.Errorf("%s has no child yet; see \"%s\"", s.Resource.ObjectName(), t.commandLine("why"))
 	}
 	for _, child := range children {
 		text, err := manifestOf(child)
@@ -81,7 +81,7 @@ func (r *root) ejectResource(ctx context.Context, c *clients, t target, o *eject
 	if !o.remove {
 		return nil
 	}
-	if err := r.askConfirmation(o.yes, fmt.Sprintf("Delete %s, and leave its %d children?", s.Resource.Object(), len(children))); err != nil {
+	if err := r.askConfirmation(o.yes, fmt.Sprintf("Delete %s, and leave its %d children?", s.Resource.ObjectName(), len(children))); err != nil {
 		return err
 	}
 	r.warnGitOps(&s.Resource)
@@ -90,12 +90,12 @@ func (r *root) ejectResource(ctx context.Context, c *clients, t target, o *eject
 		PropagationPolicy: &orphan, Preconditions: &metav1.Preconditions{UID: &meta.UID, ResourceVersion: &meta.ResourceVersion},
 	})
 	if apierrors.IsConflict(err) {
-		return fmt.Errorf("%s has been changed meanwhile, and was not deleted: run it again", s.Resource.Object())
+		return fmt.Errorf("%s has been changed meanwhile, and was not deleted: run it again", s.Resource.ObjectName())
 	}
 	if err != nil {
 		return inWords(err, "delete", t.kind.Name+" "+t.name, t.namespace)
 	}
-	fmt.Fprintln(r.Err, s.Resource.Object()+" deleted; its children stay")
+	fmt.Fprintln(r.Err, s.Resource.ObjectName()+" deleted; its children stay")
 	for _, child := range children {
 		if err := c.removeMarks(ctx, child); err != nil {
 			fmt.Fprintf(r.Err, "The marks of the operator stay on %s %s: %s\n", child.GetObjectKind().GroupVersionKind().Kind, child.GetName(), withoutObjects{err})
@@ -185,7 +185,7 @@ func (c *clients) readChildren(ctx context.Context, t target, s *view.Snapshot) 
 func appendAround(found []object, s *view.Snapshot, first bool) []object {
 	for i := range view.AroundTypes {
 		if around := &view.AroundTypes[i]; around.First == first {
-			for _, obj := range s.Owned(around) {
+			for _, obj := range s.OwnedObjects(around) {
 				found = append(found, obj)
 			}
 		}

@@ -32,7 +32,7 @@ func (t target) isSame(other target) bool {
 }
 
 // String is how a user names it.
-func (t target) String() string { return t.kind.Argument(t.name) }
+func (t target) String() string { return t.kind.ArgumentOf(t.name) }
 
 // commandLine returns the command line of the plug-in that runs a subcommand on the target.
 func (t target) commandLine(subcommand string) string {

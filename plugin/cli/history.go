@@ -82,7 +82,7 @@ func partFlag(cmd *cobra.Command, into *string) {
 
 func (r *root) printHistory(h *view.History, o *historyOptions) error {
 	if o.revision != 0 {
-		rev, err := h.Find(o.revision)
+		rev, err := h.FindRevision(o.revision)
 		if err != nil {
 			return err
 		}
@@ -98,7 +98,7 @@ func (r *root) printHistory(h *view.History, o *historyOptions) error {
 	}
 	if !o.showValues {
 		for i := range h.Revisions {
-			h.Revisions[i].Changes = view.Redact(h.Revisions[i].Changes)
+			h.Revisions[i].Changes = view.RedactChanges(h.Revisions[i].Changes)
 		}
 	}
 	if done, err := r.printData(o.output, h); done {
@@ -128,18 +128,18 @@ func (r *root) printDiff(h *view.History, o *historyOptions) error {
 	if err != nil {
 		return err
 	}
-	before, err := h.Find(a)
-	after, err2 := h.Find(b)
+	before, err := h.FindRevision(a)
+	after, err2 := h.FindRevision(b)
 	if err := errors.Join(err, err2); err != nil {
 		return err
 	}
-	return r.printChanges(view.Compare(before.Spec, after.Spec), o.showValues)
+	return r.printChanges(view.CompareSpecs(before.Spec, after.Spec), o.showValues)
 }
 
 // printChanges prints differences, a line each; a value that is a whole block is printed below its line.
 func (r *root) printChanges(changes []view.Change, showValues bool) error {
 	if !showValues {
-		changes = view.Redact(changes)
+		changes = view.RedactChanges(changes)
 	}
 	style, err := r.styleOf(r.Out)
 	if err != nil {
@@ -147,7 +147,7 @@ func (r *root) printChanges(changes []view.Change, showValues bool) error {
 	}
 	style.Width = 0
 	for _, c := range changes {
-		fmt.Fprintln(r.Out, "  "+style.Line(c.String()))
+		fmt.Fprintln(r.Out, "  "+style.OneLine(c.String()))
 		for sign, value := range map[string]any{"-": c.Old, "+": c.New} {
 			if showValues && (sign == "-") == (c.New == nil) {
 				if err := r.printBlock(style, sign, value); err != nil {
@@ -171,7 +171,7 @@ func (r *root) printBlock(style view.Style, sign string, value any) error {
 		return err
 	}
 	for line := range strings.Lines(string(text)) {
-		fmt.Fprintln(r.Out, "      "+sign+" "+style.Line(strings.TrimSuffix(line, "\n")))
+		fmt.Fprintln(r.Out, "      "+sign+" "+style.OneLine(strings.TrimSuffix(line, "\n")))
 	}
 	return nil
 }

@@ -86,7 +86,7 @@ func (c *clients) checkHold(ctx context.Context, t target, value string) (*view.
 	}
 	if value == appv1.HoldLastGood && now.LastGood == "" && now.HeldAt() != value {
 		return nil, fmt.Errorf("--to: %s has no %s revision yet: none that has a record of its spec was ready. "+
-			"Name one of \"%s\"", now.Object(), value, t.commandLine("history"))
+			"Name one of \"%s\"", now.ObjectName(), value, t.commandLine("history"))
 	}
 	return &now, nil
 }
@@ -126,9 +126,9 @@ func (c *clients) heldReplicaSet(ctx context.Context, t target, to string) (stri
 				return to, canHold(rev, t)
 			}
 		}
-		return "", h.Unseen(fmt.Errorf("--to: %s is no ReplicaSet of %s %s with a record; see \"%s\"", to, t.kind.Name, t.name, t.commandLine("history")))
+		return "", h.UnseenError(fmt.Errorf("--to: %s is no ReplicaSet of %s %s with a record; see \"%s\"", to, t.kind.Name, t.name, t.commandLine("history")))
 	}
-	rev, err := h.Find(number)
+	rev, err := h.FindRevision(number)
 	if err != nil {
 		return "", fmt.Errorf("--to: %w", err)
 	}
@@ -160,12 +160,12 @@ func (r *root) annotateHold(ctx context.Context, c *clients, t target, value, at
 		return map[string]any{"metadata": map[string]any{"annotations": map[string]any{appv1.AnnotationHold: set}}}, nil
 	})
 	if errors.Is(err, errUnchanged) {
-		fmt.Fprintf(r.Out, "%s is %s\n", resource.Object(), already)
+		fmt.Fprintf(r.Out, "%s is %s\n", resource.ObjectName(), already)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(r.Out, "%s %s%s\n", resource.Object(), done, takesEffect(resource))
+	fmt.Fprintf(r.Out, "%s %s%s\n", resource.ObjectName(), done, takesEffect(resource))
 	return nil
 }

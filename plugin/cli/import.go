@@ -105,7 +105,7 @@ func (r *root) importOne(from *view.Source, o *importOptions, follows bool) (sam
 		return false, err
 	}
 	if o.onlyVerified {
-		found, err := view.Verify(made, from)
+		found, err := view.VerifyImport(made, from)
 		if err != nil {
 			return false, fmt.Errorf("the App of Deployment %s: %w", from.Deployment.Name, err)
 		}
@@ -121,13 +121,13 @@ func (r *root) importOne(from *view.Source, o *importOptions, follows bool) (sam
 		return false, err
 	}
 	if o.folder != "" {
-		return true, r.writeImport(o.folder, made.App, made.Comments()+string(text))
+		return true, r.writeImport(o.folder, made.App, made.HeadComments()+string(text))
 	}
 	separator := ""
 	if follows {
 		separator = "---\n"
 	}
-	_, err = fmt.Fprintf(r.Out, "%s%s%s", separator, made.Comments(), text)
+	_, err = fmt.Fprintf(r.Out, "%s%s%s", separator, made.HeadComments(), text)
 	return true, err
 }
 
@@ -195,7 +195,7 @@ func (r *root) importSources(ctx context.Context, c *clients, names []string, o 
 	}
 	g.wait.Wait()
 	for i := range custom {
-		if err := n.Add(&custom[i]); err != nil {
+		if err := n.AddObject(&custom[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -243,7 +243,7 @@ func (r *root) fileSources(c *clients, names []string, o *importOptions) ([]*vie
 			byName[obj.GetNamespace()] = n
 			spaces = append(spaces, n)
 		}
-		if err := n.Add(obj); err != nil {
+		if err := n.AddObject(obj); err != nil {
 			return nil, fmt.Errorf("%s %s: %w", obj.GetKind(), obj.GetName(), err)
 		}
 	}

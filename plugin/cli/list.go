@@ -87,9 +87,9 @@ func (r *root) listCommand() *cobra.Command {
 				if err != nil {
 					return nil, err
 				}
-				list := view.Rows(found, missing)
+				list := view.RowsOf(found, missing)
 				list.Items = slices.DeleteFunc(list.Items, func(row view.Row) bool { return !o.isWanted(&row, args) })
-				list.Sort(o.order)
+				list.SortBy(o.order)
 				return list, nil
 			}
 			return r.printList(cmd.Context(), read, &o)

@@ -184,7 +184,7 @@ func (c *clients) eachLogLine(
 func (p *logPrinter) printLine(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	fmt.Fprintln(p.out, p.style.Line(line))
+	fmt.Fprintln(p.out, p.style.OneLine(line))
 }
 
 // eachLine calls do for each line of a stream. A line of more than maxLogLine bytes is cut.

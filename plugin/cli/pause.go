@@ -38,7 +38,7 @@ func (r *root) pauseCommand(pause bool) *cobra.Command {
 					return err
 				}
 				if pause && t.kind.Scheduled {
-					fmt.Fprintf(r.Err, messagePausedRuns, resource.Object(), t.commandLine("suspend"))
+					fmt.Fprintf(r.Err, messagePausedRuns, resource.ObjectName(), t.commandLine("suspend"))
 				}
 			}
 			return r.waitForTargets(cmd.Context(), c, wait, targets...)
@@ -57,7 +57,7 @@ func pauseFields(now *view.Resource, pause bool) map[string]any {
 	if now.Paused != pause {
 		spec["paused"] = pause
 	}
-	if !pause && now.Suspended() {
+	if !pause && now.IsSuspended() {
 		spec["suspended"] = false
 	}
 	return spec

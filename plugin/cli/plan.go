@@ -90,11 +90,11 @@ func (r *root) printPlans(ctx context.Context, args []string, o *planOptions) er
 		fmt.Fprint(r.Out, all.Text(style))
 	}
 	switch {
-	case all.Problem(), o.adopt && all.Blocks():
+	case all.HasProblem(), o.adopt && all.HasBlockedObject():
 		return &exit{code: exitError}
 	case o.failOnRestart && all.Restarts.Pods > 0:
 		return &exit{code: exitRestart}
-	case all.Changes():
+	case all.HasChanges():
 		return &exit{code: 1}
 	}
 	return nil
@@ -209,7 +209,7 @@ func (c *clients) returnTo(ctx context.Context, t target, o *planOptions) ([]cha
 
 // operationsBack returns the operations that restore the spec of a revision.
 func operationsBack(s *view.Snapshot, part view.Part, revision int64) ([]view.Operation, error) {
-	w, err := s.Resource.Recorded(part)
+	w, err := s.Resource.RecordedWorkload(part)
 	if err != nil {
 		return nil, err
 	}
@@ -217,11 +217,11 @@ func operationsBack(s *view.Snapshot, part view.Part, revision int64) ([]view.Op
 	if err != nil {
 		return nil, err
 	}
-	rev, err := h.Find(revision)
+	rev, err := h.FindRevision(revision)
 	if err != nil {
 		return nil, err
 	}
-	return view.Rollback(w.Current(), w.Path, rev), nil
+	return view.RollbackOperations(w.CurrentSpec(), w.Path, rev), nil
 }
 
 // dryRunPatch returns a dry run of a patch.

@@ -137,7 +137,7 @@ func (r *root) refreshTargets(ctx context.Context, c *clients, targets []target,
 				return err
 			}
 			versions = append(versions, resource.ObjectMeta.ResourceVersion)
-			fmt.Fprintf(r.Out, "%s refreshed%s\n", resource.Object(), r.refreshTakesEffect(resource, t))
+			fmt.Fprintf(r.Out, "%s refreshed%s\n", resource.ObjectName(), r.refreshTakesEffect(resource, t))
 		}
 		if !wait {
 			continue

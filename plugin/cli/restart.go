@@ -157,14 +157,14 @@ func checkWorkload(now *view.Resource, w *view.Workload, live metav1.Object) err
 	switch owned := owner != nil && owner.UID == now.ObjectMeta.UID; {
 	case owned:
 	case !w.Foreign:
-		return fmt.Errorf("%s is not controlled by %s; to restart its pods, use \"%s\"", live.GetName(), now.Object(),
-			view.Command(live.GetNamespace(), "kubectl rollout restart", strings.ToLower(w.Kind)+"/"+live.GetName()))
+		return fmt.Errorf("%s is not controlled by %s; to restart its pods, use \"%s\"", live.GetName(), now.ObjectName(),
+			view.CommandLine(live.GetNamespace(), "kubectl rollout restart", strings.ToLower(w.Kind)+"/"+live.GetName()))
 	case ready != nil && ready.Reason == appv1.ReasonScaleConflict:
-		return fmt.Errorf("%s does not scale Deployment %s, and restarts none of its pods: %s", now.Object(), live.GetName(), ready.Message)
+		return fmt.Errorf("%s does not scale Deployment %s, and restarts none of its pods: %s", now.ObjectName(), live.GetName(), ready.Message)
 	}
 	if d, ok := live.(*appsv1.Deployment); ok && d.Spec.Paused {
 		return fmt.Errorf("its rollouts are paused, so no pod would restart; resume them with \"%s\"",
-			view.Command(d.Namespace, "kubectl rollout resume", "deployment/"+d.Name))
+			view.CommandLine(d.Namespace, "kubectl rollout resume", "deployment/"+d.Name))
 	}
 	return nil
 }

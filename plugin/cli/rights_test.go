@@ -90,7 +90,7 @@ func TestViewerRows(t *testing.T) {
 		o := uiOptions{viewer: viewer}
 		from := o.newReader(&clients{})
 		rows := newStore(func(obj runtime.Object) view.Row {
-			r, _ := view.Of(obj)
+			r, _ := view.ResourceOf(obj)
 			return from.row(&r)
 		})
 		rows.reportTo(func() {}, func() {})

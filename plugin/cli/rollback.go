@@ -59,13 +59,13 @@ func (r *root) rollbackResource(ctx context.Context, c *clients, t target, o *ro
 	}
 	if tool := s.Resource.GitOps(); tool != "" && !o.force {
 		return fmt.Errorf("%s applies %s, and restores what is changed here. Change it in Git; or suspend it there, and add --force",
-			tool, s.Resource.Object())
+			tool, s.Resource.ObjectName())
 	}
 	if at := s.Resource.HeldAt(); at != "" && !o.force {
 		return fmt.Errorf("%s is held at %s, so its spec has no effect. End that by \"%s\" first, or add --force",
-			s.Resource.Object(), at, t.commandLine("unhold"))
+			s.Resource.ObjectName(), at, t.commandLine("unhold"))
 	}
-	w, err := s.Resource.Recorded(view.Part(o.part))
+	w, err := s.Resource.RecordedWorkload(view.Part(o.part))
 	if err != nil {
 		return err
 	}
@@ -73,10 +73,10 @@ func (r *root) rollbackResource(ctx context.Context, c *clients, t target, o *ro
 	if err != nil {
 		return err
 	}
-	now := w.Current()
-	rev, err := h.Other(now)
+	now := w.CurrentSpec()
+	rev, err := h.OtherRevision(now)
 	if o.to != 0 {
-		rev, err = h.Find(o.to)
+		rev, err = h.FindRevision(o.to)
 	}
 	if err != nil {
 		for _, m := range h.NotShown {
@@ -84,22 +84,22 @@ func (r *root) rollbackResource(ctx context.Context, c *clients, t target, o *ro
 		}
 		return err
 	}
-	ops := view.Rollback(now, w.Path, rev)
+	ops := view.RollbackOperations(now, w.Path, rev)
 	if len(ops) == 0 {
-		fmt.Fprintf(r.Out, "%s has the spec of revision %d already\n", s.Resource.Object(), rev.Number)
+		fmt.Fprintf(r.Out, "%s has the spec of revision %d already\n", s.Resource.ObjectName(), rev.Number)
 		if !rev.Current && rev.NoHold == "" {
-			fmt.Fprintf(r.Err, "The pods of revision %d differ by other inputs, such as defaults. To have them back: %s\n", rev.Number, s.Resource.Command("hold", "--to", strconv.FormatInt(rev.Number, 10)))
+			fmt.Fprintf(r.Err, "The pods of revision %d differ by other inputs, such as defaults. To have them back: %s\n", rev.Number, s.Resource.PluginCommand("hold", "--to", strconv.FormatInt(rev.Number, 10)))
 		}
 		return nil
 	}
-	fmt.Fprintf(r.Out, "%s, back to revision %d:\n", s.Resource.Object(), rev.Number)
-	if err := r.printChanges(view.Changes(now, rev), o.showValues); err != nil {
+	fmt.Fprintf(r.Out, "%s, back to revision %d:\n", s.Resource.ObjectName(), rev.Number)
+	if err := r.printChanges(view.RollbackChanges(now, rev), o.showValues); err != nil {
 		return err
 	}
 	if rev.NoHold != "" {
 		fmt.Fprintf(r.Err, "Warning: revision %d has %s. This restores its spec, and not their pod template\n", rev.Number, rev.NoHold)
 	}
-	if err := r.askConfirmation(o.yes, restoreQuestion(s.Replaced(w, rev))); err != nil {
+	if err := r.askConfirmation(o.yes, restoreQuestion(s.CountReplaced(w, rev))); err != nil {
 		return err
 	}
 	r.warnGitOps(&s.Resource)
@@ -126,12 +126,12 @@ func (r *root) restoreRevision(ctx context.Context, c *clients, t target, now *v
 	}
 	err = c.clientOf(t.kind, t.namespace).patchResource(ctx, t.name, types.JSONPatchType, data)
 	if apierrors.IsConflict(err) || isFailedTest(err) {
-		return fmt.Errorf("%s has been changed meanwhile, and nothing was restored: run it again", now.Object())
+		return fmt.Errorf("%s has been changed meanwhile, and nothing was restored: run it again", now.ObjectName())
 	}
 	if err != nil {
 		return inWords(err, "patch", t.kind.Name+" "+t.name, t.namespace)
 	}
-	fmt.Fprintf(r.Out, "%s rolled back to revision %d\n", now.Object(), revision)
+	fmt.Fprintf(r.Out, "%s rolled back to revision %d\n", now.ObjectName(), revision)
 	return nil
 }
 

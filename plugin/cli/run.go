@@ -130,19 +130,19 @@ func wholeSeconds(d time.Duration) int64 { return int64(math.Ceil(d.Seconds())) 
 
 // runnableDeployment returns the Deployment in whose pods a command of a resource runs.
 func (c *clients) runnableDeployment(ctx context.Context, t target, now *view.Resource, part view.Part) (*appsv1.Deployment, error) {
-	w, err := now.Runnable(part)
+	w, err := now.RunnableWorkload(part)
 	if err != nil {
 		return nil, err
 	}
 	d, err := c.kube.AppsV1().Deployments(t.namespace).Get(ctx, w.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("%s has no Deployment %s yet, so there is no pod to run the command like; see \"%s\"", now.Object(), w.Name, t.commandLine("why"))
+		return nil, fmt.Errorf("%s has no Deployment %s yet, so there is no pod to run the command like; see \"%s\"", now.ObjectName(), w.Name, t.commandLine("why"))
 	}
 	if err != nil {
 		return nil, inWords(err, "get", "Deployment "+w.Name, t.namespace)
 	}
 	if owner := metav1.GetControllerOf(d); !w.Foreign && (owner == nil || owner.UID != now.ObjectMeta.UID) {
-		return nil, fmt.Errorf("no command runs like the pods of Deployment %s/%s: it is not controlled by %s", d.Namespace, d.Name, now.Object())
+		return nil, fmt.Errorf("no command runs like the pods of Deployment %s/%s: it is not controlled by %s", d.Namespace, d.Name, now.ObjectName())
 	}
 	return d, nil
 }

@@ -88,10 +88,10 @@ func (f *runFollower) createJob(ctx context.Context) error {
 		f.job = found
 		return nil
 	}
-	name, remove := f.jobName(), view.Command(f.job.Namespace, "kubectl delete job", f.job.Name)
+	name, remove := f.jobName(), view.CommandLine(f.job.Namespace, "kubectl delete job", f.job.Name)
 	unclear := fmt.Sprintf(messageNotFoundYet, remove)
 	if !apierrors.IsNotFound(lookErr) {
-		unclear = fmt.Sprintf(messageNotKnown, view.Command(f.job.Namespace, "kubectl get job", f.job.Name), remove)
+		unclear = fmt.Sprintf(messageNotKnown, view.CommandLine(f.job.Namespace, "kubectl get job", f.job.Name), remove)
 	}
 	if ctx.Err() != nil {
 		fmt.Fprintln(f.Err, name+" "+unclear)

@@ -61,7 +61,7 @@ func (f *runFollower) runJob(ctx context.Context) error {
 		fmt.Fprintln(f.Err, f.jobName()+" "+f.deleteJob(ctx))
 		return ctx.Err()
 	}
-	follow := view.Command(f.job.Namespace, "kubectl logs -f", "job/"+f.job.Name)
+	follow := view.CommandLine(f.job.Namespace, "kubectl logs -f", "job/"+f.job.Name)
 	if f.o.detach {
 		fmt.Fprintf(f.Out, "%s is started. Follow it: %s\n", f.jobName(), follow)
 		return nil
@@ -222,7 +222,7 @@ func (f *runFollower) deleteJob(ctx context.Context) string {
 	if err == nil || apierrors.IsNotFound(err) || f.isGone(ctx) {
 		return deleted
 	}
-	command := view.Command(f.job.Namespace, "kubectl delete job", f.job.Name)
+	command := view.CommandLine(f.job.Namespace, "kubectl delete job", f.job.Name)
 	return fmt.Sprintf("is still there: %v; delete it: %s", inWords(err, "delete", "Job "+f.job.Name, f.job.Namespace), command)
 }
 
@@ -326,7 +326,7 @@ type lineCleaner struct {
 // Write implements io.Writer.
 func (w lineCleaner) Write(part []byte) (int, error) {
 	line, ends := strings.CutSuffix(string(part), "\n")
-	line = w.style.Line(view.LogLine(line))
+	line = w.style.OneLine(view.LogLine(line))
 	if ends {
 		line += "\n"
 	}

@@ -32,7 +32,7 @@ func refuseTask(t target, message string, arguments ...any) error {
 
 // runByHand returns the command that starts a run of a Task.
 func (t target) runByHand() string {
-	return view.Command(t.namespace, "kubectl create job", t.name+"-again", "--from=cronjob/"+t.name)
+	return view.CommandLine(t.namespace, "kubectl create job", t.name+"-again", "--from=cronjob/"+t.name)
 }
 
 // suspendCommand is suspend, which resume ends.
@@ -57,7 +57,7 @@ func (r *root) suspendCommand() *cobra.Command {
 			}
 			for _, t := range targets {
 				resource, err := c.changeResource(cmd.Context(), t, func(now *view.Resource) (map[string]any, error) {
-					if now.Suspended() {
+					if now.IsSuspended() {
 						return nil, errUnchanged
 					}
 					return map[string]any{"spec": map[string]any{"suspended": true}}, nil
@@ -75,13 +75,13 @@ func (r *root) suspendCommand() *cobra.Command {
 // other error of the change.
 func (r *root) reportChange(resource *view.Resource, err error, done string) error {
 	if errors.Is(err, errUnchanged) {
-		fmt.Fprintf(r.Out, "%s is %s already\n", resource.Object(), done)
+		fmt.Fprintf(r.Out, "%s is %s already\n", resource.ObjectName(), done)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	r.warnGitOps(resource)
-	fmt.Fprintf(r.Out, "%s %s\n", resource.Object(), done)
+	fmt.Fprintf(r.Out, "%s %s\n", resource.ObjectName(), done)
 	return nil
 }

@@ -196,13 +196,13 @@ func (a *actor) ProposeAction(ctx context.Context, act ui.Action) (*ui.Proposal,
 	all := view.PlanOf(p)
 	text := all.Text(view.Style{})
 	if tool := now.GitOps(); tool != "" {
-		text += view.Clean(tool) + " applies " + now.Object() + ", and may restore what is changed here. Change it in Git.\n"
+		text += view.CleanText(tool) + " applies " + now.ObjectName() + ", and may restore what is changed here. Change it in Git.\n"
 	}
 	proposal := &ui.Proposal{
-		Version: now.ObjectMeta.ResourceVersion, Text: text, Summary: all.Summary(), Rows: all.Table(), Pods: int(all.Restarts.Pods), To: versionAfter(now, act, ops),
+		Version: now.ObjectMeta.ResourceVersion, Text: text, Summary: all.Summary(), Rows: all.TableRows(), Pods: int(all.Restarts.Pods), To: versionAfter(now, act, ops),
 		Command: actionCommand(now, act),
 	}
-	if obstacle := all.Obstacle(now); obstacle != nil {
+	if obstacle := all.FindObstacle(now); obstacle != nil {
 		proposal.Blocked = obstacle.Reason + ": " + obstacle.Message
 	}
 	return proposal, nil
@@ -213,12 +213,12 @@ func versionAfter(now *view.Resource, act ui.Action, ops []view.Operation) strin
 	switch act.Do {
 	case ui.Hold:
 		if act.Value == view.LastGood && now.LastGoodImage != "" {
-			return view.Version(now.LastGoodImage)
+			return view.VersionOf(now.LastGoodImage)
 		}
 	case ui.Rollback:
 		for _, op := range ops {
 			if image, ok := op.Value.(string); ok && strings.HasSuffix(op.Path, "/image") {
-				return view.Version(image)
+				return view.VersionOf(image)
 			}
 		}
 	}
@@ -229,15 +229,15 @@ func versionAfter(now *view.Resource, act ui.Action, ops []view.Operation) strin
 func actionCommand(now *view.Resource, act ui.Action) string {
 	switch act.Do {
 	case ui.Scale:
-		return view.Command(now.ObjectMeta.Namespace, "kubectl scale", strings.ToLower(now.Kind)+"/"+now.ObjectMeta.Name, "--replicas="+act.Value)
+		return view.CommandLine(now.ObjectMeta.Namespace, "kubectl scale", strings.ToLower(now.Kind)+"/"+now.ObjectMeta.Name, "--replicas="+act.Value)
 	case ui.Rollback:
-		return now.Command(act.Do, "--to", act.Value)
+		return now.PluginCommand(act.Do, "--to", act.Value)
 	case ui.Hold:
 		if act.Value != view.LastGood {
 			return ""
 		}
 	}
-	return now.Command(act.Do)
+	return now.PluginCommand(act.Do)
 }
 
 // PlanText implements ui.Actor.
@@ -256,7 +256,7 @@ func (a *actor) PlanText(ctx context.Context, text string) (*ui.Proposal, error)
 		return nil, err
 	}
 	return &ui.Proposal{
-		Text: all.Text(view.Style{}) + view.Clean(strings.Join(left, "")), Summary: all.Summary(), Rows: all.Table(), Pods: int(all.Restarts.Pods),
+		Text: all.Text(view.Style{}) + view.CleanText(strings.Join(left, "")), Summary: all.Summary(), Rows: all.TableRows(), Pods: int(all.Restarts.Pods),
 	}, nil
 }
 

@@ -229,7 +229,7 @@ func (f *feed) followAll(s *selection, row func(*view.Resource) view.Row) {
 	chosen := metav1.ListOptions{LabelSelector: s.selector}
 	for _, kind := range view.Kinds {
 		rows := newStore(func(obj runtime.Object) view.Row {
-			r, _ := view.Of(obj)
+			r, _ := view.ResourceOf(obj)
 			return row(&r)
 		})
 		p := &part{kinds: pluralOf(kind), namespace: namespace}
@@ -254,7 +254,7 @@ func (f *feed) followOne(t target) {
 	chosen := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", t.name).String()}
 	p := &part{kinds: pluralOf(t.kind), namespace: t.namespace, required: true}
 	f.followKind(t.kind, t.namespace, chosen, p, newStore(func(obj runtime.Object) string {
-		r, _ := view.Of(obj)
+		r, _ := view.ResourceOf(obj)
 		f.followChildren(t, &r)
 		return versionOf(obj)
 	}))

@@ -21,7 +21,7 @@ import (
 func TestStore(t *testing.T) {
 	changes, lists := 0, 0
 	rows := newStore(func(obj runtime.Object) view.Row {
-		r, _ := view.Of(obj)
+		r, _ := view.ResourceOf(obj)
 		return view.RowOf(&r)
 	})
 	rows.reportTo(func() { lists++ }, func() { changes++ })

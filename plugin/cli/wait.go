@@ -97,7 +97,7 @@ func (r *root) waitFor(ctx context.Context, c *clients, t target, o waitOptions)
 		if p.Cause != cause {
 			cause, since = p.Cause, time.Now()
 		}
-		text := p.Line() + "\n"
+		text := p.OneLine() + "\n"
 		if width, height, terminal := sizeOf(r.Out); terminal {
 			style.Width = width
 			text = p.Text(style, time.Since(began), o.timeout, height-1)
@@ -112,7 +112,7 @@ func (r *root) waitFor(ctx context.Context, c *clients, t target, o waitOptions)
 			return &exit{1, t.String() + " " + failed + "; see: " + t.commandLine("why")}
 		}
 		if time.Since(began) > o.timeout {
-			return &exit{exitTimeout, fmt.Sprintf("%s is not %s after %s: %s", t, o.until, o.timeout, p.Line())}
+			return &exit{exitTimeout, fmt.Sprintf("%s is not %s after %s: %s", t, o.until, o.timeout, p.OneLine())}
 		}
 		sleepFor(ctx, waitEvery)
 	}
@@ -124,11 +124,11 @@ func (o *waitOptions) isReached(s *view.Snapshot, p *view.Progress) bool {
 	case "synced":
 		return view.InForce(&s.Resource)
 	case "canary":
-		return s.Resource.Observed() && s.Resource.CanaryReady()
+		return s.Resource.IsObserved() && s.Resource.CanaryReady()
 	case "deleted":
 		return false
 	}
-	return p.Done()
+	return p.IsDone()
 }
 
 // rolloutFailure returns why a rollout counts as failed, empty if it has not failed. same is how long the cause has been the same.
@@ -144,8 +144,8 @@ func (o *waitOptions) rolloutFailure(p *view.Progress, same time.Duration) strin
 		return "is stalled: " + strings.TrimSpace(p.Message)
 	case p.Reason == appv1.ReasonPaused:
 		return "is paused: no change of its spec takes effect"
-	case p.Ended() != "":
-		return p.Ended()
+	case p.EndReason() != "":
+		return p.EndReason()
 	case o.fail == "cause" && p.Cause != "" && same >= o.grace:
 		return "does not come up: " + p.Cause
 	}

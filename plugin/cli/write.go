@@ -23,7 +23,7 @@ func checkNotDeleting(r *view.Resource) error {
 	if r.ObjectMeta.DeletionTimestamp == nil {
 		return nil
 	}
-	return errors.New(r.Object() + " is being deleted, and was not changed")
+	return errors.New(r.ObjectName() + " is being deleted, and was not changed")
 }
 
 // changeResource reads a resource and patches it as long as it stays as it was read, again if another has changed it meanwhile. what returns
@@ -82,7 +82,7 @@ func takesEffect(r *view.Resource) string {
 // warnGitOps warns that a change in the cluster may be reverted from Git.
 func (r *root) warnGitOps(resource *view.Resource) {
 	if tool := resource.GitOps(); tool != "" {
-		fmt.Fprintf(r.Err, "Warning: %s applies %s, and may restore what is changed here. Change it in Git.\n", tool, resource.Object())
+		fmt.Fprintf(r.Err, "Warning: %s applies %s, and may restore what is changed here. Change it in Git.\n", tool, resource.ObjectName())
 	}
 }
 

@@ -124,10 +124,10 @@ func offersOf(kind view.Kind, s *view.Snapshot) []offer {
 	add := func(do, value, why string) {
 		found = append(found, offer{Do: do, Verb: verbs[do], Value: value, Why: cmp.Or(deleting, why)})
 	}
-	if r.Paused || r.Suspended() {
+	if r.Paused || r.IsSuspended() {
 		add(Resume, "", "")
 	}
-	if r.Schedule != nil && !r.Suspended() {
+	if r.Schedule != nil && !r.IsSuspended() {
 		add(Suspend, "", "")
 	}
 	if !r.Paused {
@@ -159,7 +159,7 @@ func offersOf(kind view.Kind, s *view.Snapshot) []offer {
 		add(Hold, view.LastGood, why)
 		found[len(found)-1].About = r.LastGoodInWords()
 		if r.LastGoodImage != "" {
-			found[len(found)-1].Verb = actionLabel(Hold, view.LastGood, view.Version(r.LastGoodImage))
+			found[len(found)-1].Verb = actionLabel(Hold, view.LastGood, view.VersionOf(r.LastGoodImage))
 		}
 	}
 	if hasAction(kind, Scale) && (r.Serving == nil || r.Serving.Autoscaling == nil) {
@@ -255,7 +255,7 @@ func (s *Server) proposeAction(w http.ResponseWriter, r *http.Request, a Action,
 		verb = actionLabel(a.Do, a.Value, proposal.To)
 	}
 	data["Verb"], data["Title"] = verb, verb+": "+a.Kind.Name+" "+a.Namespace+"/"+a.Name
-	data["Problem"] = view.Clean(problem)
+	data["Problem"] = view.CleanText(problem)
 	s.renderPage(w, status, "action.html", data)
 }
 

@@ -165,7 +165,7 @@ func TestOffers(t *testing.T) {
 		if app.UID == "" {
 			f.snapshot.Deployments = []appsv1.Deployment{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart"}}}
 		}
-		f.snapshot.Resource, _ = view.Of(app)
+		f.snapshot.Resource, _ = view.ResourceOf(app)
 		for _, allowed := range []bool{true, false} {
 			actor := &acted{}
 			if !allowed {
@@ -224,7 +224,7 @@ func TestDisabledSaysWhy(t *testing.T) {
 	t.Parallel()
 	f, actor := newFake(), &acted{blocked: "RevisionNotFound: there is none"}
 	app := &appv1.App{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart", DeletionTimestamp: ptr.To(metav1.Now())}}
-	f.snapshot.Resource, _ = view.Of(app)
+	f.snapshot.Resource, _ = view.ResourceOf(app)
 	s := listenWith(t, f, actor)
 	secret, _ := s.sessions.startSession(s.NewCode())
 	text := visit(s, secret, "app/shop/cart", nil).Body.String()
@@ -245,7 +245,7 @@ func TestScaleOfTheSpec(t *testing.T) {
 	for want, stated := range map[string]*int32{"4": ptr.To[int32](4), "2": nil, "0": ptr.To[int32](0)} {
 		app := &appv1.App{}
 		app.Spec.Replicas, app.Status.Ready = stated, "1/2"
-		r, _ := view.Of(app)
+		r, _ := view.ResourceOf(app)
 		kind, _ := view.KindOf("app")
 		all := offersOf(kind, &view.Snapshot{Resource: r})
 		if last := all[len(all)-1]; last.Do != Scale || last.Value != want {

@@ -55,7 +55,7 @@ func TestPagesAnswerWithinABound(t *testing.T) {
 		}
 	}
 	read := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	list := view.Rows([]view.Resource{f.snapshot.Resource}, nil)
+	list := view.RowsOf([]view.Resource{f.snapshot.Resource}, nil)
 	for topic, known := range map[Topic]content{
 		{}: {list: list, at: read}, {Kind: "App", Namespace: "shop", Name: "cart"}: {snapshot: f.snapshot, at: read},
 	} {

@@ -50,10 +50,10 @@ func newChart(r *view.Rollout) *chart {
 	fmt.Fprintf(&line, "H%d", c.NowX)
 	c.Line = line.String()
 	c.Area = c.Line + fmt.Sprintf("V%dZ", chartBottom)
-	c.Label = fmt.Sprintf("%d of %s of version %s are ready after %s", len(r.Ready), view.CountPods(r.Wanted), r.Version, view.Lasting(r.Elapsed))
+	c.Label = fmt.Sprintf("%d of %s of version %s are ready after %s", len(r.Ready), view.CountPods(r.Wanted), r.Version, view.CoarseDuration(r.Elapsed))
 	if r.Left > 0 {
 		c.Guess = fmt.Sprintf("M%d %dL%d %d", c.NowX, c.NowY, chartRight, chartTop)
-		c.Label += "; at this rate, all of them in " + view.Lasting(r.Left)
+		c.Label += "; at this rate, all of them in " + view.CoarseDuration(r.Left)
 	}
 	step := time.Minute
 	for whole/step > 8 {

@@ -69,7 +69,7 @@ func TestHugeSpec(t *testing.T) {
 	for i := range 3000 {
 		app.Spec.Envs = append(app.Spec.Envs, corev1.EnvVar{Name: fmt.Sprintf("V%d", i), Value: strings.Repeat("<", 50)})
 	}
-	r, _ := view.Of(app)
+	r, _ := view.ResourceOf(app)
 	c := newFake()
 	c.snapshot = &view.Snapshot{Resource: r, Now: time.Now()}
 	page := ask(t, viewerOf(t, c), http.MethodGet, "apps.example.com", "/app/shop/cart", nil)

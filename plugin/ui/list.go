@@ -112,12 +112,12 @@ type item struct {
 
 // newItem returns the item of a row.
 func (s *Server) newItem(row *view.Row, now time.Time) item {
-	i := item{Row: *row, Link: s.resourcePath(row.Kind, row.Namespace, row.Name), To: view.Version(row.Image)}
+	i := item{Row: *row, Link: s.resourcePath(row.Kind, row.Namespace, row.Name), To: view.VersionOf(row.Image)}
 	if row.Serving != "" {
-		i.From, i.To = view.Versions(row.Serving, row.Image)
+		i.From, i.To = view.DifferingVersions(row.Serving, row.Image)
 	}
 	if row.Since != nil {
-		i.For = view.Lasting(now.Sub(row.Since.Time))
+		i.For = view.CoarseDuration(now.Sub(row.Since.Time))
 	}
 	return i
 }
@@ -201,7 +201,7 @@ func (s *Server) addList(data map[string]any, chosen choice, list *view.List, er
 	again.refresh = !chosen.refresh
 	data["Again"] = again.encodeQuery()
 	if err != nil {
-		data["Problem"] = view.Clean(err.Error())
+		data["Problem"] = view.CleanText(err.Error())
 		return
 	}
 	var rows []*view.Row

@@ -60,12 +60,12 @@ func newMany(apps int) *many {
 	var resources []view.Resource
 	for i := range apps {
 		app := &appv1.App{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprintf("shop-%d", i%3), Name: fmt.Sprintf("app-%04d", i)}}
-		r, _ := view.Of(app)
+		r, _ := view.ResourceOf(app)
 		resources = append(resources, r)
 	}
-	box, _ := view.Of(&appv1.ModelBox{ObjectMeta: metav1.ObjectMeta{Namespace: "models", Name: "box"}})
+	box, _ := view.ResourceOf(&appv1.ModelBox{ObjectMeta: metav1.ObjectMeta{Namespace: "models", Name: "box"}})
 	m := &many{fake: newFake()}
-	m.list = view.Rows(append(resources, box), nil)
+	m.list = view.RowsOf(append(resources, box), nil)
 	return m
 }
 
@@ -119,11 +119,11 @@ func TestLongTextsOfRows(t *testing.T) {
 			status := map[string]metav1.ConditionStatus{appv1.ConditionReady: metav1.ConditionFalse, appv1.ConditionStalled: metav1.ConditionTrue}[kind]
 			app.Status.Conditions = append(app.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: appv1.ReasonInvalid, Message: long})
 		}
-		r, _ := view.Of(app)
+		r, _ := view.ResourceOf(app)
 		resources = append(resources, r)
 	}
 	data := map[string]any{}
-	listen(t, newFake()).addList(data, choice{rows: rows}, view.Rows(resources, nil), nil)
+	listen(t, newFake()).addList(data, choice{rows: rows}, view.RowsOf(resources, nil), nil)
 	items, _ := data["Items"].([]item)
 	total := 0
 	for i := range items {

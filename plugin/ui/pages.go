@@ -23,7 +23,7 @@ var assets embed.FS
 //go:embed templates/*.html
 var files embed.FS
 
-var pages = template.Must(template.New("").Funcs(template.FuncMap{"class": styleClass, "shape": signOf, "ago": view.Ago, "stamp": view.Stamp, "pieces": piecesOf, "brief": shortenText}).ParseFS(files, "templates/*.html"))
+var pages = template.Must(template.New("").Funcs(template.FuncMap{"class": styleClass, "shape": signOf, "ago": view.TimeAgo, "stamp": view.FormatUTC, "pieces": piecesOf, "brief": shortenText}).ParseFS(files, "templates/*.html"))
 
 // serveAsset returns a handler that serves a file of the assets.
 func serveAsset(name, contentType string) http.HandlerFunc {
@@ -190,12 +190,12 @@ var questions = map[view.Group]string{
 // addResource adds the data of a resource, or the reason why there is none.
 func (s *Server) addResource(r *http.Request, data map[string]any, kind view.Kind, found *view.Snapshot, err error) {
 	if err != nil {
-		data["Problem"] = view.Clean(err.Error())
+		data["Problem"] = view.CleanText(err.Error())
 		return
 	}
 	text, err := specText(found)
 	if err != nil {
-		data["Problem"] = view.Clean(err.Error())
+		data["Problem"] = view.CleanText(err.Error())
 	}
 	data["Spec"], data["Now"] = text, s.options.Now()
 	data["Why"], data["Tree"] = view.WhyOf(found, 0), view.TreeOf(found, view.TreeOptions{Limit: maxAlike})
@@ -208,7 +208,7 @@ func (s *Server) addResource(r *http.Request, data map[string]any, kind view.Kin
 	why, _ := data["Why"].(*view.Why)
 	data["Question"], data["Down"], data["Tiers"] = questions[why.State.Group()], found.Resource.Pods.Down(), len(found.Resource.Tiers) > 0
 	if why.Since != nil {
-		data["For"] = view.Lasting(s.options.Now().Sub(why.Since.Time))
+		data["For"] = view.CoarseDuration(s.options.Now().Sub(why.Since.Time))
 	}
 	lines, more := view.PodLines(found)
 	data["Pods"], data["MorePods"], data["AllPods"] = lines, more, view.CountPods(len(lines)+more)

@@ -33,7 +33,7 @@ func hostileRollout() *view.Snapshot {
 	app.Spec.Image, app.Status.Ready, app.Status.UpdatedReplicas, app.Status.Endpoint, app.Status.Size = evil, "1/4", 2, evil, evil
 	app.Status.Defaults = &appv1.DefaultsInUse{Invalid: evil}
 	app.Status.Conditions = []metav1.Condition{{Type: appv1.ConditionReady, Status: metav1.ConditionFalse, Reason: appv1.ReasonProgressing, Message: evil}}
-	r, _ := view.Of(app)
+	r, _ := view.ResourceOf(app)
 	s := &view.Snapshot{Resource: r, Now: time.Now()}
 	d := appsv1.Deployment{ObjectMeta: owned("deployment", "app")}
 	d.Spec.Replicas = ptr.To[int32](4)

@@ -60,7 +60,7 @@ func TestPlanDraft(t *testing.T) {
 	} {
 		f := newFake()
 		c.app.Namespace, c.app.Name = "shop", "cart"
-		f.snapshot.Resource, _ = view.Of(c.app)
+		f.snapshot.Resource, _ = view.ResourceOf(c.app)
 		f.err = c.err
 		s := listen(t, f)
 		secret, _ := s.sessions.startSession(s.NewCode())

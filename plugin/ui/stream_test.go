@@ -345,7 +345,7 @@ func TestAges(t *testing.T) {
 	app.ManagedFields = []metav1.ManagedFieldsEntry{{
 		Manager: "kubectl", Operation: "Update", Time: &metav1.Time{Time: changed}, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:image":{}}}`),
 	}}
-	r, _ := view.Of(app)
+	r, _ := view.ResourceOf(app)
 	m.snapshot = &view.Snapshot{Resource: r, Now: changed}
 	s := listen(t, m)
 	var later atomic.Int64
@@ -488,7 +488,7 @@ func TestEscapedStream(t *testing.T) {
 	poison(reflect.ValueOf(&app.ObjectMeta).Elem(), 0)
 	poison(reflect.ValueOf(&app.Status).Elem(), 0)
 	app.Spec.Image, app.DeletionTimestamp = evil, nil
-	m.snapshot.Resource, _ = view.Of(app)
+	m.snapshot.Resource, _ = view.ResourceOf(app)
 	m.rows = []view.Row{view.RowOf(&m.snapshot.Resource)}
 	m.state.Polled = []view.Missing{{Kinds: evil, Why: evil}}
 	s := listen(t, m)

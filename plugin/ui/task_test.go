@@ -24,7 +24,7 @@ func hostileTask(runs int) *view.Snapshot {
 	task.Spec.App, task.Spec.Schedule, task.Spec.TimeZone, task.Status.Image = evil, evil, ptr.To(evil), evil
 	task.Status.LastRun = &appv1.TaskRun{Job: evil, Started: ptr.To(metav1.Now()), Result: appv1.TaskResult(evil)}
 	task.Status.Conditions = []metav1.Condition{{Type: appv1.ConditionReady, Status: metav1.ConditionFalse, Reason: appv1.ReasonRunFailed, Message: evil}}
-	r, _ := view.Of(task)
+	r, _ := view.ResourceOf(task)
 	s := &view.Snapshot{Resource: r, Now: time.Now(), CronJobs: []batchv1.CronJob{{ObjectMeta: owned("cron", "task")}}}
 	for n := range runs {
 		job := batchv1.Job{ObjectMeta: owned(fmt.Sprint("run-", n), "cron")}
@@ -82,7 +82,7 @@ func TestOffersOfTasks(t *testing.T) {
 		task := &appv1.Task{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "report"}}
 		task.Spec.Paused, task.Spec.Suspended = c.paused, c.suspended
 		f, actor := newFake(), &acted{}
-		f.snapshot.Resource, _ = view.Of(task)
+		f.snapshot.Resource, _ = view.ResourceOf(task)
 		s := listenWith(t, f, actor)
 		secret, _ := s.sessions.startSession(s.NewCode())
 		text := visit(s, secret, "task/shop/report", nil).Body.String()

@@ -29,7 +29,7 @@ func (f *fake) ListResources(context.Context) (*view.List, error) {
 	if f.err != nil {
 		return nil, f.err
 	}
-	return view.Rows([]view.Resource{f.snapshot.Resource}, f.snapshot.Missing), nil
+	return view.RowsOf([]view.Resource{f.snapshot.Resource}, f.snapshot.Missing), nil
 }
 
 func (f *fake) ReadSnapshot(context.Context, view.Kind, string, string) (*view.Snapshot, error) {
@@ -50,7 +50,7 @@ func (f *fake) FollowTopic(context.Context, Topic, func()) Feed { return still{f
 func newFake() *fake {
 	app := &appv1.App{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart"}}
 	app.Spec.Image = "nginx:1.16.1"
-	r, _ := view.Of(app)
+	r, _ := view.ResourceOf(app)
 	return &fake{snapshot: &view.Snapshot{Resource: r, Now: time.Now()}}
 }
 
@@ -407,7 +407,7 @@ func TestEscaped(t *testing.T) {
 	poison(reflect.ValueOf(&app.Status).Elem(), 0)
 	app.Spec.Image = evil
 	app.DeletionTimestamp, app.Namespace, app.Name = nil, evil, evil
-	f.snapshot.Resource, _ = view.Of(app)
+	f.snapshot.Resource, _ = view.ResourceOf(app)
 	s := listen(t, f)
 	secret, _ := s.sessions.startSession(s.NewCode())
 	for _, r := range s.routes {
@@ -433,7 +433,7 @@ func TestMasked(t *testing.T) {
 	app.Spec.Envs = append(app.Spec.Envs, envs("DB_PASSWORD", "hidden-value"), envs("COLOR", "green"))
 	app.Spec.Args = []string{"--token=hidden-value"}
 	f := newFake()
-	f.snapshot.Resource, _ = view.Of(app)
+	f.snapshot.Resource, _ = view.ResourceOf(app)
 	s := listen(t, f)
 	secret, _ := s.sessions.startSession(s.NewCode())
 	q := request{host: "127.0.0.1:" + s.port, method: http.MethodGet, cookie: secret}

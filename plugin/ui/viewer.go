@@ -132,7 +132,7 @@ func (r publicReader) ReadSnapshot(ctx context.Context, kind view.Kind, namespac
 	if err != nil {
 		return nil, err
 	}
-	return found.Public(), nil
+	return found.PublicCopy(), nil
 }
 
 // currentContent returns the state of a topic for a page of a viewer, from what these pages share, so that no number of readers sends more requests than

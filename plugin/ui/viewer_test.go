@@ -303,7 +303,7 @@ func TestViewerHides(t *testing.T) {
 	app := &appv1.App{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart", UID: "app"}}
 	app.Spec.Image, app.Spec.Args = "nginx:1.16.1", []string{"--token=" + secrets[3]}
 	app.Spec.Envs = []corev1.EnvVar{{Name: "PLAIN", Value: secrets[1]}, {Name: "DB_PASSWORD", Value: secrets[0]}, {Name: "SEEN", Value: secrets[4]}}
-	r, _ := view.Of(app)
+	r, _ := view.ResourceOf(app)
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart-1", Labels: map[string]string{"app": "cart"}}}
 	pod.Spec.Containers = []corev1.Container{{Name: "cart", Env: app.Spec.Envs}}
 	ended := &corev1.ContainerStateTerminated{ExitCode: 1, Message: secrets[2]}

@@ -17,8 +17,9 @@ import (
 // advice is the remedy for a reason. Where a change of the spec helps, the text depends on who applies the spec.
 type advice struct {
 	// text has each command in braces. NAME is the resource, POD and CONTAINER are the pod and the container of the root cause, CRONJOB is
-	// the CronJob of a Task, and JOB and FROM are the arguments that start its run by hand; expand replaces these words and adds the namespace. No advice removes pods or endpoints that serve: it deletes no object, and changes no
-	// labels, selector or owner of another owner's object.
+	// the CronJob of a Task, and JOB and FROM are the arguments that start its run by hand; expandAdvice replaces these words and adds the
+	// namespace. No advice removes pods or endpoints that serve: it deletes no object, and changes no labels, selector or owner of another
+	// owner's object.
 	text string
 	// spec is true if a change of the spec helps: a rollback does, too.
 	spec bool
@@ -109,9 +110,9 @@ var good = []string{
 	appv1.ReasonRolledOut, appv1.ReasonNextChange, appv1.ReasonWave, appv1.ReasonSkipped,
 }
 
-// adoptable reports whether the operator offers to adopt the objects in a message of the reason ResourceExists. The message contains
+// isAdoptable reports whether the operator offers to adopt the objects in a message of the reason ResourceExists. The message contains
 // "exists and is" for an object that another owner controls, that is for pods of others, or that is retained for another resource.
-func adoptable(message string) bool {
+func isAdoptable(message string) bool {
 	return strings.Contains(message, appv1.AnnotationAdopt+"=") &&
 		!strings.Contains(message, " exists and is ") && !strings.Contains(message, "cannot be adopted")
 }
@@ -132,32 +133,32 @@ const adviceNoApp = "Check the App that spec.app names: {kubectl happ list}. The
 // adviceResume is the advice about a paused resource, next to that about anything else.
 const adviceResume = "The %s is paused, and nothing is written until you resume it: %s"
 
-// adoption is the advice about an object that can be adopted.
-func (s *Snapshot) adoption() string {
+// adoptionAdvice is the advice about an object that can be adopted.
+func (s *Snapshot) adoptionAdvice() string {
 	text := adviceAdoptRestart
 	if kind, ok := KindOf(s.Resource.Kind); ok && (kind.Holds || kind.Scheduled) {
 		text = adviceAdopt
 	}
-	if s.owns() {
+	if s.ownsWorkload() {
 		return text + adviceOtherName
 	}
 	return text + adviceRename
 }
 
-// owns reports whether the resource owns a Deployment, a StatefulSet or a CronJob, or these cannot be listed.
-func (s *Snapshot) owns() bool {
+// ownsWorkload reports whether the resource owns a Deployment, a StatefulSet or a CronJob, or these cannot be listed.
+func (s *Snapshot) ownsWorkload() bool {
 	by := s.Resource.ObjectMeta.UID
-	return s.lacks(kindsDeployments) || s.lacks(kindsCronJobs) || s.cronJob() != nil ||
-		slices.ContainsFunc(s.Deployments, func(d appsv1.Deployment) bool { return controls(by, &d) }) ||
-		slices.ContainsFunc(s.StatefulSets, func(set appsv1.StatefulSet) bool { return controls(by, &set) })
+	return s.lacksKind(kindsDeployments) || s.lacksKind(kindsCronJobs) || s.cronJob() != nil ||
+		slices.ContainsFunc(s.Deployments, func(d appsv1.Deployment) bool { return controlsObject(by, &d) }) ||
+		slices.ContainsFunc(s.StatefulSets, func(set appsv1.StatefulSet) bool { return controlsObject(by, &set) })
 }
 
-// expand returns a text of the table with its commands complete, and false if a command needs a pod and the root cause has none.
-func (s *Snapshot) expand(text string) (expanded string, complete bool) {
+// expandAdvice returns a text of the table with its commands complete, and false if a command needs a pod and the root cause has none.
+func (s *Snapshot) expandAdvice(text string) (expanded string, complete bool) {
 	pod, container := s.causePod()
 	r := &s.Resource
 	values := map[string]string{
-		"NAME": argument(r.Kind, r.ObjectMeta.Name), "POD": pod, "CONTAINER": container,
+		"NAME": argumentOf(r.Kind, r.ObjectMeta.Name), "POD": pod, "CONTAINER": container,
 		"CRONJOB": cronJobOf + r.ObjectMeta.Name, "JOB": s.newJobName(), "FROM": "--from=" + cronJobOf + r.ObjectMeta.Name,
 	}
 	return expandCommands(text, r.ObjectMeta.Namespace, values)
@@ -183,7 +184,7 @@ func expandCommands(text, namespace string, values map[string]string) (expanded 
 				words[i] = value
 			}
 		}
-		b.WriteString(Command(namespace, words[0], words[1:]...))
+		b.WriteString(CommandLine(namespace, words[0], words[1:]...))
 		text = after
 	}
 }
@@ -208,7 +209,7 @@ func (s *Snapshot) causePod() (pod, container string) {
 	for _, set := range s.statefulSets() {
 		pods = append(pods, s.podsOf(set.UID)...)
 	}
-	for _, d := range s.deployments() {
+	for _, d := range s.relatedDeployments() {
 		pods = append(pods, s.podsOfDeployment(d)...)
 	}
 	for _, stalled := range []bool{false, true} {
@@ -243,7 +244,7 @@ const (
 
 // pausedRollouts returns the name of a Deployment whose rollouts are paused, empty if there is none or Deployments cannot be listed.
 func (s *Snapshot) pausedRollouts() string {
-	for _, d := range s.deployments() {
+	for _, d := range s.relatedDeployments() {
 		if d.Spec.Paused {
 			return d.Name
 		}
@@ -251,37 +252,37 @@ func (s *Snapshot) pausedRollouts() string {
 	return ""
 }
 
-// argument is how a user names a resource.
-func argument(kind, name string) string {
+// argumentOf is how a user names a resource.
+func argumentOf(kind, name string) string {
 	k, _ := KindOf(kind)
-	return k.Argument(name)
+	return k.ArgumentOf(name)
 }
 
-// advise returns the remedies for a reason with its message, a line each.
-func (s *Snapshot) advise(reason, message string) []string {
+// remediesFor returns the remedies for a reason with its message, a line each.
+func (s *Snapshot) remediesFor(reason, message string) []string {
 	known, ok := advices[reason]
 	if !ok {
 		return []string{"See the message. This kubectl happ does not know the reason " + reason + "; a newer one may."}
 	}
 	paused := s.pausedRollouts()
-	resume := Command(s.Resource.ObjectMeta.Namespace, resumeRollouts, deploymentOf+paused)
+	resume := CommandLine(s.Resource.ObjectMeta.Namespace, resumeRollouts, deploymentOf+paused)
 	switch {
-	case reason == appv1.ReasonResourceExists && adoptable(message):
-		known.text = s.adoption()
-	case reason == appv1.ReasonResourceExists && s.owns():
+	case reason == appv1.ReasonResourceExists && isAdoptable(message):
+		known.text = s.adoptionAdvice()
+	case reason == appv1.ReasonResourceExists && s.ownsWorkload():
 		known.text = adviceNotAdoptable
 	case reason == appv1.ReasonDependencyNotReady && s.Resource.Schedule != nil:
 		known.text = adviceNoApp
 	case (reason == appv1.ReasonProgressing || reason == appv1.ReasonRolloutPaused) && paused != "":
 		return []string{"Resume the rollouts: " + resume}
 	}
-	text, complete := s.expand(known.text)
+	text, complete := s.expandAdvice(known.text)
 	if !complete {
-		text, _ = s.expand(known.blind)
+		text, _ = s.expandAdvice(known.blind)
 	}
 	lines := []string{text}
 	if s.Resource.Paused && reason != appv1.ReasonPaused && reason != appv1.ReasonSuspended {
-		lines = append(lines, fmt.Sprintf(adviceResume, s.Resource.Kind, s.Resource.Command("resume")))
+		lines = append(lines, fmt.Sprintf(adviceResume, s.Resource.Kind, s.Resource.PluginCommand("resume")))
 	}
 	if !known.spec {
 		return lines
@@ -293,23 +294,23 @@ func (s *Snapshot) advise(reason, message string) []string {
 	if tool != "" {
 		lines = append(lines, fmt.Sprintf("Change it in Git: %s applies this %s, and restores what is changed here.", tool, s.Resource.Kind))
 	}
-	if back, sameSpec := s.serving(); back > 0 {
+	if back, sameSpec := s.servingRevision(); back > 0 {
 		to := []string{"--to", strconv.FormatInt(back, 10)}
 		if kind, _ := KindOf(s.Resource.Kind); sameSpec && kind.Holds {
-			lines = append(lines, "The spec is that of the pods that serve, so changed defaults may be the cause. Keep the pods that serve: "+s.Resource.Command("hold", to...))
+			lines = append(lines, "The spec is that of the pods that serve, so changed defaults may be the cause. Keep the pods that serve: "+s.Resource.PluginCommand("hold", to...))
 		} else if tool != "" {
-			lines = append(lines, "Once it is suspended there: "+s.Resource.Command("rollback", append(to, "--force")...))
+			lines = append(lines, "Once it is suspended there: "+s.Resource.PluginCommand("rollback", append(to, "--force")...))
 		} else {
-			lines = append(lines, "Or return to what serves: "+s.Resource.Command("rollback", to...))
+			lines = append(lines, "Or return to what serves: "+s.Resource.PluginCommand("rollback", to...))
 		}
 	}
 	return lines
 }
 
-// serving returns the earlier revision whose pods serve, 0 if there is none, and whether the latest revision has the same spec.
-func (s *Snapshot) serving() (revision int64, sameSpec bool) {
-	for _, d := range s.deployments() {
-		if !controls(s.Resource.ObjectMeta.UID, d) {
+// servingRevision returns the earlier revision whose pods serve, 0 if there is none, and whether the latest revision has the same spec.
+func (s *Snapshot) servingRevision() (revision int64, sameSpec bool) {
+	for _, d := range s.relatedDeployments() {
+		if !controlsObject(s.Resource.ObjectMeta.UID, d) {
 			continue
 		}
 		all := s.replicaSets(d.UID)

@@ -57,17 +57,17 @@ func TestAdviceOnExistingObjects(t *testing.T) {
 			t.Fatalf("%s is no message of the engine any more", name)
 		}
 		for _, kind := range Kinds {
-			r, _ := Of(kind.New())
+			r, _ := ResourceOf(kind.New())
 			r.ObjectMeta.Namespace, r.ObjectMeta.Name = "shop", "web"
-			got := strings.Join((&Snapshot{Resource: r}).advise(appv1.ReasonResourceExists, message), "\n")
-			command := r.Command("adopt")
+			got := strings.Join((&Snapshot{Resource: r}).remediesFor(appv1.ReasonResourceExists, message), "\n")
+			command := r.PluginCommand("adopt")
 			if !kind.Holds && !kind.Scheduled {
-				command = r.Command("adopt", "--restart")
+				command = r.PluginCommand("adopt", "--restart")
 			}
 			if strings.Contains(got, "kubectl happ adopt") != offered || offered && !strings.Contains(got, command) {
 				t.Errorf("%s, %s: offered is %t, the advice is %s", name, kind.Name, offered, got)
 			}
-			both := (&Snapshot{Resource: r}).advise(appv1.ReasonResourceExists, messages["messageNotOwned"]+". "+message)
+			both := (&Snapshot{Resource: r}).remediesFor(appv1.ReasonResourceExists, messages["messageNotOwned"]+". "+message)
 			if !offered && strings.Contains(strings.Join(both, "\n"), "kubectl happ adopt") {
 				t.Errorf("%s, %s: an object of two cannot be adopted, the advice is %s", name, kind.Name, both)
 			}
@@ -174,15 +174,15 @@ func TestAdviceBreaksNothing(t *testing.T) {
 func TestAdviceRenamesNoOwner(t *testing.T) {
 	for _, message := range engineMessages(t) {
 		s := rollout(newApp("nginx:1.17.0"), notStarted)
-		if got := strings.Join(s.advise(appv1.ReasonResourceExists, message), "\n"); strings.Contains(strings.ToLower(got), "rename") {
+		if got := strings.Join(s.remediesFor(appv1.ReasonResourceExists, message), "\n"); strings.Contains(strings.ToLower(got), "rename") {
 			t.Errorf("with pods, the advice about %q is %s", message, got)
 		}
 		s.Deployments, s.ReplicaSets, s.Pods = nil, nil, nil
-		if got := strings.Join(s.advise(appv1.ReasonResourceExists, message), "\n"); !strings.Contains(strings.ToLower(got), "rename") {
+		if got := strings.Join(s.remediesFor(appv1.ReasonResourceExists, message), "\n"); !strings.Contains(strings.ToLower(got), "rename") {
 			t.Errorf("without pods, the advice about %q is %s", message, got)
 		}
 		s.Missing = []Missing{{kindsDeployments, "you may not list them in shop"}}
-		if got := strings.Join(s.advise(appv1.ReasonResourceExists, message), "\n"); strings.Contains(strings.ToLower(got), "rename") {
+		if got := strings.Join(s.remediesFor(appv1.ReasonResourceExists, message), "\n"); strings.Contains(strings.ToLower(got), "rename") {
 			t.Errorf("where Deployments cannot be listed, the advice about %q is %s", message, got)
 		}
 	}
@@ -191,11 +191,11 @@ func TestAdviceRenamesNoOwner(t *testing.T) {
 // TestCommand checks the quotes of arguments, and that a command states its namespace.
 func TestCommand(t *testing.T) {
 	for want, got := range map[string]string{
-		"kubectl logs web-1 -c web -n shop":  Command("shop", "kubectl logs", "web-1", "-c", "web"),
+		"kubectl logs web-1 -c web -n shop":  CommandLine("shop", "kubectl logs", "web-1", "-c", "web"),
 		"kubectl happ check -n shop":         PluginCommand("shop", "check"),
 		"kubectl happ check":                 PluginCommand("", "check"),
-		`kubectl logs 'a b;$(c)' '' -n shop`: Command("shop", "kubectl logs", "a b;$(c)", ""),
-		`kubectl logs 'it'\''s' -n shop`:     Command("shop", "kubectl logs", "it's"),
+		`kubectl logs 'a b;$(c)' '' -n shop`: CommandLine("shop", "kubectl logs", "a b;$(c)", ""),
+		`kubectl logs 'it'\''s' -n shop`:     CommandLine("shop", "kubectl logs", "it's"),
 	} {
 		if got != want {
 			t.Errorf("the command is %s, want %s", got, want)
@@ -210,7 +210,7 @@ var prose = []string{
 	"%s was applied by the operator but has lost its owner reference", "See the message. This kubectl happ does not know",
 }
 
-// TestCommandsHaveANamespace reads the sources: a text with a command of kubectl is an argument of Command or PluginCommand, is in braces
+// TestCommandsHaveANamespace reads the sources: a text with a command of kubectl is an argument of CommandLine or PluginCommand, is in braces
 // in the table of advice, or states the namespace.
 func TestCommandsHaveANamespace(t *testing.T) {
 	command := regexp.MustCompile(`\bkubectl [a-z]`)
@@ -224,7 +224,7 @@ func TestCommandsHaveANamespace(t *testing.T) {
 					slices.ContainsFunc(prose, func(begin string) bool { return strings.HasPrefix(text, begin) }) {
 					continue
 				}
-				t.Errorf("%s: %q: make it with view.Command, or state the namespace", path, text)
+				t.Errorf("%s: %q: make it with view.CommandLine, or state the namespace", path, text)
 			}
 		}
 	}
@@ -233,7 +233,7 @@ func TestCommandsHaveANamespace(t *testing.T) {
 	}
 }
 
-// literals returns the texts in the Go sources of a folder, by file, but those that are the program of a Command.
+// literals returns the texts in the Go sources of a folder, by file, but those that are the program of a CommandLine.
 func literals(t *testing.T, folder string) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}
@@ -254,13 +254,13 @@ func literals(t *testing.T, folder string) map[string][]string {
 				case *ast.SelectorExpr:
 					name = of.Sel.Name
 				}
-				if name == "Command" && len(call.Args) > 1 {
+				if name == "CommandLine" && len(call.Args) > 1 {
 					if program, ok := call.Args[1].(*ast.BasicLit); ok {
 						program.Value = `""`
 					}
 				}
 			}
-			if spec, ok := n.(*ast.ValueSpec); ok && spec.Names[0].Name == "resumeRollouts" { // The program of a Command.
+			if spec, ok := n.(*ast.ValueSpec); ok && spec.Names[0].Name == "resumeRollouts" { // The program of a CommandLine.
 				return false
 			}
 			if literal, ok := n.(*ast.BasicLit); ok && literal.Kind == token.STRING {

@@ -73,8 +73,8 @@ func (s *Snapshot) aroundNodes() []Node {
 	var nodes []Node
 	for i := range AroundTypes {
 		t := &AroundTypes[i]
-		for _, obj := range s.Owned(t) {
-			n := Node{Kind: t.Kind, Name: obj.GetName(), Created: created(metav1.ObjectMeta{CreationTimestamp: obj.GetCreationTimestamp()})}
+		for _, obj := range s.OwnedObjects(t) {
+			n := Node{Kind: t.Kind, Name: obj.GetName(), Created: createdAt(metav1.ObjectMeta{CreationTimestamp: obj.GetCreationTimestamp()})}
 			if t.describe != nil {
 				t.describe(&n, obj)
 			}
@@ -84,11 +84,11 @@ func (s *Snapshot) aroundNodes() []Node {
 	return nodes
 }
 
-// Owned returns the objects of a type around the pods that belong to the resource.
-func (s *Snapshot) Owned(t *AroundType) []*unstructured.Unstructured {
+// OwnedObjects returns the objects of a type around the pods that belong to the resource.
+func (s *Snapshot) OwnedObjects(t *AroundType) []*unstructured.Unstructured {
 	var found []*unstructured.Unstructured
 	for i := range s.Around {
-		if obj := &s.Around[i]; obj.GetKind() == t.Kind && controls(s.Resource.ObjectMeta.UID, obj) {
+		if obj := &s.Around[i]; obj.GetKind() == t.Kind && controlsObject(s.Resource.ObjectMeta.UID, obj) {
 			found = append(found, obj)
 		}
 	}
@@ -154,6 +154,6 @@ func serviceNode(service *corev1.Service) Node {
 	}
 	return Node{
 		Kind: "Service", Name: service.Name, State: string(cmp.Or(service.Spec.Type, corev1.ServiceTypeClusterIP)), Detail: detail,
-		Created: created(service.ObjectMeta),
+		Created: createdAt(service.ObjectMeta),
 	}
 }

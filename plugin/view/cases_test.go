@@ -37,7 +37,7 @@ func newApp(image string, conditions ...metav1.Condition) Resource {
 	}
 	app.Spec.Image, app.Spec.Replicas = image, ptr.To[int32](6)
 	app.Status.Conditions, app.Status.ObservedGeneration, app.Status.Ready = conditions, 2, "4/6"
-	r, _ := Of(app)
+	r, _ := ResourceOf(app)
 	return r
 }
 
@@ -179,7 +179,7 @@ func cloudManager() *Snapshot {
 	cm.Status.ObservedGeneration, cm.Status.Ready = 2, "0/3"
 	cm.Status.Conditions = []metav1.Condition{condition(appv1.ConditionReady, metav1.ConditionFalse, appv1.ReasonOOMKilled,
 		`StatefulSet office-db: container "office-db": was killed because it used more memory than its limit; raise resources.limits.memory`)}
-	r, _ := Of(cm)
+	r, _ := ResourceOf(cm)
 	set := appsv1.StatefulSet{ObjectMeta: objectMeta("office-db", "set", "cm", time.Hour)}
 	set.Spec.Replicas = ptr.To[int32](1)
 	set.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}}

@@ -17,12 +17,12 @@ import (
 // maxText is the maximum length of a text of a view in bytes. A longer text is cut and ends with "…".
 const maxText = 4 << 10
 
-// shown returns a copy of a view's value with all texts cleaned for every output, see clean, because texts come from events, kubelets,
-// conditions and specs of others. Each view returns its result through shown, so no output cleans again. The values of a Change keep their
+// cleanView returns a copy of a view's value with all texts cleaned for every output, see cleanLine, because texts come from events, kubelets,
+// conditions and specs of others. Each view returns its result through cleanView, so no output cleans again. The values of a Change keep their
 // line breaks. Fields with the JSON name "-" are data that is written back, not shown, and stay exact.
-func shown[T any](made T) T {
+func cleanView[T any](made T) T {
 	value := reflect.ValueOf(&made).Elem()
-	if cleaned, changed := cleanValue(value, "", func(_, text string) string { return clean(text) }); changed {
+	if cleaned, changed := cleanValue(value, "", func(_, text string) string { return cleanLine(text) }); changed {
 		value.Set(cleaned)
 	}
 	return made
@@ -99,7 +99,7 @@ func cleanMap(v reflect.Value, text texts) (cleaned reflect.Value, changed bool)
 
 func cleanStruct(v reflect.Value, text texts) (cleaned reflect.Value, changed bool) {
 	if v.Type() == changeType {
-		text = func(_, text string) string { return Clean(text) }
+		text = func(_, text string) string { return CleanText(text) }
 	}
 	for i := range v.NumField() {
 		field := v.Type().Field(i)
@@ -120,21 +120,21 @@ func cleanStruct(v reflect.Value, text texts) (cleaned reflect.Value, changed bo
 	return v, changed
 }
 
-// clean returns a text in one line, of at most maxText bytes, without invisible parts that a terminal or a browser would act on: control
+// cleanLine returns a text in one line, of at most maxText bytes, without invisible parts that a terminal or a browser would act on: control
 // characters, escape sequences, characters without a glyph, characters that change the direction of text, line separators, and bytes that
 // are no UTF-8.
-func clean(text string) string {
+func cleanLine(text string) string {
 	return cleanRunes(text, maxText, func(r rune) rune {
 		if r == '\n' || r == '\t' {
 			return ' '
 		}
-		return visible(r)
+		return visibleRune(r)
 	})
 }
 
-// Clean is clean for a text of several lines, such as an error: line breaks and tabs stay.
-func Clean(text string) string {
-	return cleanRunes(text, 4*maxText, visible)
+// CleanText is cleanLine for a text of several lines, such as an error: line breaks and tabs stay.
+func CleanText(text string) string {
+	return cleanRunes(text, 4*maxText, visibleRune)
 }
 
 // cleanRunes maps the runes of a text, and cuts it.
@@ -148,35 +148,35 @@ func cleanRunes(text string, most int, one func(rune) rune) string {
 	return strings.Map(one, strings.ToValidUTF8(text, "?"))
 }
 
-// visible returns a rune that a view shows, and -1 for another.
-func visible(r rune) rune {
-	if r != '\n' && r != '\t' && unprintable(r) {
+// visibleRune returns a rune that a view shows, and -1 for another.
+func visibleRune(r rune) rune {
+	if r != '\n' && r != '\t' && isUnprintable(r) {
 		return -1
 	}
 	return r
 }
 
-// unprintable reports whether a rune is a control character, has no glyph or changes the direction of text.
-func unprintable(r rune) bool {
+// isUnprintable reports whether a rune is a control character, has no glyph or changes the direction of text.
+func isUnprintable(r rune) bool {
 	const blankBraille, replacedObject = '\u2800', '\ufffc'
 	return unicode.IsControl(r) || r == blankBraille || r == replacedObject ||
 		unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// CleanWriter returns a writer of whole texts that writes each through Clean.
+// CleanWriter returns a writer of whole texts that writes each through CleanText.
 func CleanWriter(to io.Writer) io.Writer { return cleanWriter{to} }
 
 type cleanWriter struct{ to io.Writer }
 
 // Write implements io.Writer.
 func (w cleanWriter) Write(text []byte) (int, error) {
-	if _, err := io.WriteString(w.to, Clean(string(text))); err != nil {
+	if _, err := io.WriteString(w.to, CleanText(string(text))); err != nil {
 		return 0, err
 	}
 	return len(text), nil
 }
 
-// EncodeJSON returns data as JSON with each character that unprintable refuses in its escaped form, so that the text is harmless and the
+// EncodeJSON returns data as JSON with each character that isUnprintable refuses in its escaped form, so that the text is harmless and the
 // data is exact.
 func EncodeJSON(data any) ([]byte, error) {
 	return encodeEscaped(data, func(r rune) string {
@@ -188,7 +188,7 @@ func EncodeJSON(data any) ([]byte, error) {
 // EncodeYAML returns data as YAML; in the flow style, the style of JSON, if plain YAML would contain a character that EncodeJSON escapes.
 func EncodeYAML(data any) ([]byte, error) {
 	text, err := yaml.Marshal(data)
-	if err == nil && !bytes.ContainsFunc(text, func(r rune) bool { return r != '\n' && unprintable(r) }) {
+	if err == nil && !bytes.ContainsFunc(text, func(r rune) bool { return r != '\n' && isUnprintable(r) }) {
 		return text, nil
 	}
 	return encodeEscaped(data, func(r rune) string { return fmt.Sprintf(`\U%08x`, r) })
@@ -207,7 +207,7 @@ func encodeEscaped(data any, beyond func(rune) string) ([]byte, error) {
 	var escaped strings.Builder
 	for _, r := range text.String() {
 		switch {
-		case r == '\n' || !unprintable(r):
+		case r == '\n' || !isUnprintable(r):
 			escaped.WriteRune(r)
 		case r > 0xffff:
 			escaped.WriteString(beyond(r))

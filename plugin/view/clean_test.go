@@ -32,12 +32,12 @@ func TestInvisibleCharacters(t *testing.T) {
 		'\u00ad', '\u200b', '\u2060', '\ufeff', '\u202e', '\u2066', '\u2028', '\u2029', '\u3164', '\u115f', '\u1160', '\uffa0', '\u2800', '\u034f', '\u17b4',
 		'\u180b', '\ufe0f', '\U000e0100', '\U000e0041', '\ufffc', 0x07, 0x1b, 0x7f, 0x9b,
 	} {
-		if text := clean("a" + string(r) + "b"); text != "ab" {
+		if text := cleanLine("a" + string(r) + "b"); text != "ab" {
 			t.Errorf("%U stays: %q", r, text)
 		}
 	}
 	for _, text := range []string{"größer", "日本語", "a b", "e\u0301", "→ ✓ …"} {
-		if got := clean(text); got != text {
+		if got := cleanLine(text); got != text {
 			t.Errorf("%q becomes %q", text, got)
 		}
 	}
@@ -83,10 +83,10 @@ func spots(path string, v reflect.Value, set func(reflect.Value)) (found []spot)
 // views returns what all views make of a snapshot: data, and texts of several lines.
 func views(t *testing.T, s *Snapshot) (data []any, texts []string) {
 	t.Helper()
-	list, why, tree, progress := Rows([]Resource{s.Resource}, s.Missing), WhyOf(s, 9), TreeOf(s, TreeOptions{AllRevisions: true}), ProgressOf(s)
+	list, why, tree, progress := RowsOf([]Resource{s.Resource}, s.Missing), WhyOf(s, 9), TreeOf(s, TreeOptions{AllRevisions: true}), ProgressOf(s)
 	data = []any{list, why, tree, progress}
 	texts = []string{
-		list.Text(Style{}, now, ListOptions{Namespaces: true, Wide: true}), why.Text(Style{}, now), tree.Text(Style{}, now), progress.Text(Style{}, time.Minute, time.Hour, 0), progress.Line() + "\n",
+		list.Text(Style{}, now, ListOptions{Namespaces: true, Wide: true}), why.Text(Style{}, now), tree.Text(Style{}, now), progress.Text(Style{}, time.Minute, time.Hour, 0), progress.OneLine() + "\n",
 	}
 	if runs := RunsOf(s); runs != nil {
 		data, texts = append(data, runs), append(texts, runs.Text(Style{}, now))
@@ -115,7 +115,7 @@ func views(t *testing.T, s *Snapshot) (data []any, texts []string) {
 
 // harmful says what is wrong with a text of a view, empty if nothing is.
 func harmful(text, allowed string) string {
-	switch at := strings.IndexFunc(text, func(r rune) bool { return unprintable(r) && !strings.ContainsRune(allowed, r) }); {
+	switch at := strings.IndexFunc(text, func(r rune) bool { return isUnprintable(r) && !strings.ContainsRune(allowed, r) }); {
 	case at >= 0:
 		return fmt.Sprintf("%q", text[at:min(len(text), at+20)])
 	case !utf8.ValidString(text):
@@ -259,7 +259,7 @@ func TestHostileImport(t *testing.T) {
 		made, err := ImportOf(from)
 		at.set(at.was)
 		if err != nil {
-			if wrong := harmful(Clean(err.Error()), "\n"); wrong != "" {
+			if wrong := harmful(CleanText(err.Error()), "\n"); wrong != "" {
 				t.Errorf("%s: %s", at.path, wrong)
 			}
 			continue
@@ -272,11 +272,11 @@ func TestHostileImport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if wrong := harmful(made.Comments()+string(text), "\n"); wrong != "" {
+		if wrong := harmful(made.HeadComments()+string(text), "\n"); wrong != "" {
 			t.Errorf("%s: %s", at.path, wrong)
 		}
 		var read map[string]any
-		if err := yaml.Unmarshal(append([]byte(made.Comments()), text...), &read); err != nil {
+		if err := yaml.Unmarshal(append([]byte(made.HeadComments()), text...), &read); err != nil {
 			t.Errorf("%s: %v", at.path, err)
 		}
 		back, _ := json.Marshal(read)

@@ -5,10 +5,10 @@ import "strings"
 // plugin is how kubectl runs this plug-in.
 const plugin = "kubectl happ"
 
-// Command returns a command line that runs as it is printed, whatever the namespace of the user's context is: the words of a program and
+// CommandLine returns a command line that runs as it is printed, whatever the namespace of the user's context is: the words of a program and
 // a subcommand, its arguments, and the namespace that it is about. An empty namespace is left out, for a command about the whole cluster.
 // An argument that a shell would not take as it is gets quotes.
-func Command(namespace, program string, arguments ...string) string {
+func CommandLine(namespace, program string, arguments ...string) string {
 	words := []string{program}
 	if namespace != "" {
 		arguments = append(arguments[:len(arguments):len(arguments)], "-n", namespace)
@@ -19,14 +19,14 @@ func Command(namespace, program string, arguments ...string) string {
 	return strings.Join(words, " ")
 }
 
-// PluginCommand returns a command line of the plug-in, see Command.
+// PluginCommand returns a command line of the plug-in, see CommandLine.
 func PluginCommand(namespace, subcommand string, arguments ...string) string {
-	return Command(namespace, plugin+" "+subcommand, arguments...)
+	return CommandLine(namespace, plugin+" "+subcommand, arguments...)
 }
 
-// Command returns a command line of the plug-in that is about the resource: a subcommand, the resource, and flags.
-func (r *Resource) Command(subcommand string, flags ...string) string {
-	name := argument(r.Kind, r.ObjectMeta.Name)
+// PluginCommand returns a command line of the plug-in that is about the resource: a subcommand, the resource, and flags.
+func (r *Resource) PluginCommand(subcommand string, flags ...string) string {
+	name := argumentOf(r.Kind, r.ObjectMeta.Name)
 	return PluginCommand(r.ObjectMeta.Namespace, subcommand, append([]string{name}, flags...)...)
 }
 

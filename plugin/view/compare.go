@@ -10,25 +10,25 @@ import (
 	"strings"
 )
 
-// Compare returns the differences of two specs, as JSON, by path. Items of lists with names are matched by name.
-func Compare(before, after map[string]any) []Change {
+// CompareSpecs returns the differences of two specs, as JSON, by path. Items of lists with names are matched by name.
+func CompareSpecs(before, after map[string]any) []Change {
 	var changes []Change
-	compare("", before, after, &changes)
+	appendChanges("", before, after, &changes)
 	return changes
 }
 
-func compare(path string, before, after any, changes *[]Change) {
+func appendChanges(path string, before, after any, changes *[]Change) {
 	if reflect.DeepEqual(before, after) {
 		return
 	}
 	if a, ok := asObject(before); ok {
 		if b, ok := asObject(after); ok {
-			for _, key := range slices.Sorted(maps.Keys(union(a, b))) {
+			for _, key := range slices.Sorted(maps.Keys(unionOf(a, b))) {
 				below := key
 				if path != "" && key[0] != '[' {
 					below = "." + key
 				}
-				compare(path+below, a[key], b[key], changes)
+				appendChanges(path+below, a[key], b[key], changes)
 			}
 			return
 		}
@@ -78,16 +78,16 @@ var (
 // freeText matches the fields whose values may be secret whatever their names are: they are free text.
 var freeText = regexp.MustCompile(`(?:^|\.)(args|command|podTemplatePatch|\w*[aA]nnotations)([.\[]|$)`)
 
-// Redact hides the values of changes that may be secret.
-func Redact(changes []Change) []Change {
+// RedactChanges hides the values of changes that may be secret.
+func RedactChanges(changes []Change) []Change {
 	redacted := slices.Clone(changes)
 	for i := range redacted {
 		c := &redacted[i]
 		if freeText.MatchString(c.Path) {
-			c.Old, c.New = hide(c.Old), hide(c.New)
+			c.Old, c.New = hideValue(c.Old), hideValue(c.New)
 			continue
 		}
-		c.Old, c.New = redact(c.Path, c.Old), redact(c.Path, c.New)
+		c.Old, c.New = redactValue(c.Path, c.Old), redactValue(c.Path, c.New)
 	}
 	return redacted
 }
@@ -97,24 +97,24 @@ func RedactSpec(spec map[string]any) map[string]any {
 	shown := map[string]any{}
 	for key, value := range spec {
 		if freeText.MatchString(key) {
-			shown[key] = hide(value)
+			shown[key] = hideValue(value)
 			continue
 		}
-		shown[key] = redact(key, value)
+		shown[key] = redactValue(key, value)
 	}
 	return shown
 }
 
-func hide(value any) any {
+func hideValue(value any) any {
 	if value == nil {
 		return nil
 	}
 	return hidden
 }
 
-// redact hides the values of variables with a secret name, the values of all HTTP headers, and passwords in URLs. References to Secrets are
+// redactValue hides the values of variables with a secret name, the values of all HTTP headers, and passwords in URLs. References to Secrets are
 // names, and stay.
-func redact(path string, value any) any {
+func redactValue(path string, value any) any {
 	switch v := value.(type) {
 	case map[string]any:
 		shown := map[string]any{}
@@ -125,16 +125,16 @@ func redact(path string, value any) any {
 				continue
 			}
 			if freeText.MatchString(key) {
-				shown[key] = hide(below)
+				shown[key] = hideValue(below)
 				continue
 			}
-			shown[key] = redact(path+"."+key, below)
+			shown[key] = redactValue(path+"."+key, below)
 		}
 		return shown
 	case []any:
 		var shown []any
 		for _, item := range v {
-			shown = append(shown, redact(path, item))
+			shown = append(shown, redactValue(path, item))
 		}
 		return shown
 	case string:
@@ -161,13 +161,13 @@ func redactText(path, text string) string {
 func (c Change) String() string {
 	switch {
 	case c.Old == nil && isText(c.New):
-		return "+" + c.Path + " " + words(c.New)
+		return "+" + c.Path + " " + valueText(c.New)
 	case c.Old == nil:
 		return "+" + c.Path
 	case c.New == nil:
 		return "-" + c.Path
 	case isText(c.Old) && isText(c.New):
-		return c.Path + " " + words(c.Old) + " → " + words(c.New)
+		return c.Path + " " + valueText(c.Old) + " → " + valueText(c.New)
 	}
 	return "~" + c.Path
 }
@@ -180,8 +180,8 @@ func isText(v any) bool {
 	return true
 }
 
-// words returns a value as text, quoted only where it would not be seen otherwise.
-func words(v any) string {
+// valueText returns a value as text, quoted only where it would not be seen otherwise.
+func valueText(v any) string {
 	switch v := v.(type) {
 	case string:
 		if v == "" {

@@ -14,4 +14,4 @@ type Meta struct {
 	Kind       string `json:"kind"`
 }
 
-func head(kind string) Meta { return Meta{APIVersion: APIVersion, Kind: kind} }
+func newMeta(kind string) Meta { return Meta{APIVersion: APIVersion, Kind: kind} }

@@ -38,26 +38,26 @@ type Served struct {
 // FactsOf returns the facts of a resource.
 func FactsOf(s *Snapshot) *Facts {
 	r := &s.Resource
-	f := &Facts{Image: r.Image, Places: Places(s), Size: s.size(), Schedule: r.Schedule}
+	f := &Facts{Image: r.Image, Places: PlacesOf(s), Size: s.sizeText(), Schedule: r.Schedule}
 	if r.Image != "" {
-		f.Wanted = Version(r.Image)
+		f.Wanted = VersionOf(r.Image)
 		f.Repository, _ = splitImage(r.Image)
 	}
 	groups := s.podGroups()
 	for i := range groups {
 		g := &groups[i]
 		if n := countReady(g.pods); n > 0 {
-			f.Serving = append(f.Serving, Served{Part: g.part, Version: Version(g.image), Ready: n, Of: CountPods(max(len(g.pods), g.wanted))})
+			f.Serving = append(f.Serving, Served{Part: g.part, Version: VersionOf(g.image), Ready: n, Of: CountPods(max(len(g.pods), g.wanted))})
 		}
 	}
 	by := r.changedBy()
 	f.Changed, f.By = by.Time, by.Name
-	return shown(f)
+	return cleanView(f)
 }
 
-// size returns the named size and the amounts of the main container, such as "medium: cpu 250m–1, memory 512Mi–1Gi"; empty where the pods
+// sizeText returns the named size and the amounts of the main container, such as "medium: cpu 250m–1, memory 512Mi–1Gi"; empty where the pods
 // state none or several workloads have several.
-func (s *Snapshot) size() string {
+func (s *Snapshot) sizeText() string {
 	if len(s.Resource.Workloads) > 1 {
 		return ""
 	}
@@ -83,7 +83,7 @@ func (s *Snapshot) size() string {
 // mainContainers returns the containers of the Deployment of the resource, or of its CronJob, the main container first.
 func (s *Snapshot) mainContainers() [][]corev1.Container {
 	var all [][]corev1.Container
-	for _, d := range s.deployments() {
+	for _, d := range s.relatedDeployments() {
 		if !isCanary(d) {
 			all = append(all, d.Spec.Template.Spec.Containers)
 		}

@@ -40,7 +40,7 @@ func TestForeignDeployment(t *testing.T) {
 		"scaled, a template": {withTemplate(holder(ready)), owned, "controlled by App web; UnitedDeployment web holds its number of pods", true},
 		"scaled by an older": {holder(conflict), nil, "not controlled by UnitedDeployment web", true},
 	} {
-		r, ok := Of(c.resource)
+		r, ok := ResourceOf(c.resource)
 		if !ok {
 			t.Fatal(name)
 		}

@@ -78,9 +78,9 @@ func TestFreeTextIsHidden(t *testing.T) {
 		before, after := specOf("S3CR3T-BEFORE"), specOf("S3CR3T-AFTER")
 		texts := map[string]string{"spec": encode(RedactSpec(after))}
 		for name, from := range map[string]map[string]any{"change": before, "addition": {}} {
-			texts[name] = encode(Redact(Compare(from, after)))
+			texts[name] = encode(RedactChanges(CompareSpecs(from, after)))
 		}
-		texts["removal"] = encode(Redact(Compare(before, map[string]any{})))
+		texts["removal"] = encode(RedactChanges(CompareSpecs(before, map[string]any{})))
 		for name, text := range texts {
 			if at := strings.Index(text, "S3CR3T"); at >= 0 {
 				t.Errorf("%s, %s: …%s", typ.Name(), name, text[max(0, at-120):min(len(text), at+20)])

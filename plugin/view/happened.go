@@ -43,12 +43,12 @@ const (
 
 // HappenedOf returns what has happened to a resource, the latest first, with at most events of its events.
 func HappenedOf(s *Snapshot, events int) []Happening {
-	all := append(s.revisions(), s.commands()...)
+	all := append(s.revisionEntries(), s.commandEntries()...)
 	why := whyOf(s, 0)
 	if why.Since != nil && !why.Since.IsZero() && why.State.Group() != GroupReady {
 		all = append(all, Happening{Time: why.Since, Mark: why.State.Mark(), Sign: why.State.Sign(), Title: string(why.State), Text: why.Cause})
 	}
-	for _, e := range s.latest(math.MaxInt) {
+	for _, e := range s.latestEvents(math.MaxInt) {
 		if events == 0 {
 			break
 		}
@@ -62,23 +62,23 @@ func HappenedOf(s *Snapshot, events int) []Happening {
 		all = append(all, h)
 		events--
 	}
-	slices.SortStableFunc(all, func(a, b Happening) int { return b.when().Compare(a.when()) })
-	return shown(all)
+	slices.SortStableFunc(all, func(a, b Happening) int { return b.sortTime().Compare(a.sortTime()) })
+	return cleanView(all)
 }
 
 // afterTitle returns a text without the title that it begins with, as an entry has the title already.
 func afterTitle(title, text string) string { return strings.TrimPrefix(text, title+" ") }
 
-// when returns the time by which entries are sorted.
-func (h *Happening) when() time.Time {
+// sortTime returns the time by which entries are sorted.
+func (h *Happening) sortTime() time.Time {
 	if h.Time == nil {
 		return time.Time{}
 	}
 	return h.Time.Time
 }
 
-// revisions returns the revisions of all parts that have a history. A revision without a known time is put below the next one.
-func (s *Snapshot) revisions() []Happening {
+// revisionEntries returns the revisions of all parts that have a history. A revision without a known time is put below the next one.
+func (s *Snapshot) revisionEntries() []Happening {
 	var all []Happening
 	for i := range s.Resource.Workloads {
 		part := s.Resource.Workloads[i].Part
@@ -99,7 +99,7 @@ func (s *Snapshot) revisions() []Happening {
 					h.By = by.Name
 				}
 			}
-			h.Changes = briefly(s.hideChanges(rev.Changes[:min(len(rev.Changes), maxChanges)]), len(rev.Changes))
+			h.Changes = briefChanges(s.hideChanges(rev.Changes[:min(len(rev.Changes), maxChanges)]), len(rev.Changes))
 			switch {
 			case len(h.Changes) > 0:
 			case rev.Cause != "" && !s.public: // A command line of a user.
@@ -120,11 +120,11 @@ const maxChanges = 50
 // messageMoreChanges is the text in place of the changes that an entry leaves out.
 const messageMoreChanges = "and %d more changes"
 
-// briefly returns the first changes of a number of changes in words.
-func briefly(first []Change, number int) []string {
+// briefChanges returns the first changes of a number of changes in words.
+func briefChanges(first []Change, number int) []string {
 	var words []string
 	for _, change := range first {
-		words = append(words, change.brief())
+		words = append(words, change.briefText())
 	}
 	if left := number - len(first); left > 0 {
 		words = append(words, fmt.Sprintf(messageMoreChanges, left))
@@ -132,23 +132,23 @@ func briefly(first []Change, number int) []string {
 	return words
 }
 
-// brief is String with an image as its version.
-func (c Change) brief() string {
+// briefText is String with an image as its version.
+func (c Change) briefText() string {
 	before, isText := c.Old.(string)
 	after, areText := c.New.(string)
 	if c.Path == "image" && isText && areText {
-		from, to := Versions(before, after)
+		from, to := DifferingVersions(before, after)
 		return "image " + from + " → " + to
 	}
 	return c.String()
 }
 
-// own returns the UIDs of the resource and of the objects that it controls.
-func (s *Snapshot) own() map[types.UID]bool {
+// ownUIDs returns the UIDs of the resource and of the objects that it controls.
+func (s *Snapshot) ownUIDs() map[types.UID]bool {
 	owner := s.Resource.ObjectMeta.UID
 	own := map[types.UID]bool{owner: true}
 	add := func(obj metav1.Object) {
-		if controls(owner, obj) {
+		if controlsObject(owner, obj) {
 			own[obj.GetUID()] = true
 		}
 	}
@@ -176,8 +176,8 @@ func (s *Snapshot) own() map[types.UID]bool {
 	return own
 }
 
-// about returns the text of an event, after the object that it is about where that is not the resource.
-func (s *Snapshot) about(e *corev1.Event) string {
+// eventText returns the text of an event, after the object that it is about where that is not the resource.
+func (s *Snapshot) eventText(e *corev1.Event) string {
 	if e.InvolvedObject.UID == s.Resource.ObjectMeta.UID || e.InvolvedObject.Kind == "" {
 		return e.Message
 	}

@@ -38,7 +38,7 @@ func withoutVariables(changes []Change) []Change {
 	for i := range changes {
 		c := &changes[i]
 		if variableChange.MatchString(c.Path) {
-			c.Old, c.New = hide(c.Old), hide(c.New)
+			c.Old, c.New = hideValue(c.Old), hideValue(c.New)
 			continue
 		}
 		isList := variableList.MatchString(c.Path)
@@ -78,8 +78,8 @@ func walkVariables(value any, variables bool) any {
 // values are texts that are hidden wherever they occur.
 type values map[string]bool
 
-// add adds a value, in the forms in which a text of others may have it: its lines, its secret parts, and each of these in the spellings of encoders.
-func (v values) add(value string) {
+// addValue adds a value, in the forms in which a text of others may have it: its lines, its secret parts, and each of these in the spellings of encoders.
+func (v values) addValue(value string) {
 	if v[value] { // Pods have the same ones.
 		return
 	}
@@ -93,7 +93,7 @@ func (v values) add(value string) {
 }
 
 func (v values) addForms(value string) {
-	for _, form := range append(secrecy.Spellings(value), clean(value)) {
+	for _, form := range append(secrecy.Spellings(value), cleanLine(value)) {
 		if len(value) >= leastHidden && len(form) >= leastHidden/2 { // Without invisible characters, it may be shorter.
 			v[form] = true
 		}
@@ -101,7 +101,9 @@ func (v values) addForms(value string) {
 }
 
 // addSpec adds the values that are hidden in a spec.
-func (v values) addSpec(spec map[string]any) { differing(spec, hideVariables(RedactSpec(spec)), v) }
+func (v values) addSpec(spec map[string]any) {
+	noteDifferences(spec, hideVariables(RedactSpec(spec)), v)
+}
 
 // addWorkload adds the annotations of an object, and the values that are hidden in its pod template.
 func (v values) addWorkload(obj metav1.Object, template *corev1.PodTemplateSpec) {
@@ -114,7 +116,7 @@ func (v values) addAnnotations(obj metav1.Object) {
 	for key, value := range obj.GetAnnotations() {
 		prefix, _, _ := strings.Cut(key, "/")
 		if prefix != appv1.GroupVersion.Group && !slices.Contains(ownPrefixes, prefix) {
-			v.add(value)
+			v.addValue(value)
 		}
 	}
 }
@@ -152,10 +154,10 @@ func (v values) addPod(pod *corev1.Pod) {
 
 func (v values) addContainer(env []corev1.EnvVar, texts ...[]string) {
 	for i := range env {
-		v.add(env[i].Value)
+		v.addValue(env[i].Value)
 	}
 	for _, text := range slices.Concat(texts...) {
-		v.add(text)
+		v.addValue(text)
 	}
 }
 
@@ -165,7 +167,7 @@ func (v values) addHandler(exec *corev1.ExecAction, get *corev1.HTTPGetAction) {
 	}
 	if get != nil {
 		for _, header := range get.HTTPHeaders {
-			v.add(header.Value)
+			v.addValue(header.Value)
 		}
 	}
 }
@@ -175,7 +177,7 @@ func (v values) addHandler(exec *corev1.ExecAction, get *corev1.HTTPGetAction) {
 func (s *Snapshot) hiddenValues() values {
 	found := values{}
 	found.addSpec(toMap(s.Resource.Spec))
-	for _, name := range slices.Concat([]string{""}, s.Resource.parts()) {
+	for _, name := range slices.Concat([]string{""}, s.Resource.partNames()) {
 		if history, err := HistoryOf(s, Part(name)); err == nil {
 			for i := range history.Revisions {
 				found.addSpec(history.Revisions[i].Spec)
@@ -216,8 +218,8 @@ func (s *Snapshot) hiddenValues() values {
 	return found
 }
 
-// named returns the words that the views have anyway: the name of the resource, its image, and the names of containers.
-func (s *Snapshot) named() string {
+// namedWords returns the words that the views have anyway: the name of the resource, its image, and the names of containers.
+func (s *Snapshot) namedWords() string {
 	r := &s.Resource
 	words := map[string]bool{r.Kind: true, r.ObjectMeta.Namespace: true, r.ObjectMeta.Name: true, r.Image: true}
 	for i := range s.Pods {
@@ -230,11 +232,13 @@ func (s *Snapshot) named() string {
 	return strings.Join(slices.Sorted(maps.Keys(words)), "\n")
 }
 
-// hider returns a function that hides, in a text of others, the queries and passwords of URLs and each of hiddenValues.
-func (s *Snapshot) hider() func(text string) string { return s.hiddenValues().hider(s.named()) }
+// newHider returns a function that hides, in a text of others, the queries and passwords of URLs and each of hiddenValues.
+func (s *Snapshot) newHider() func(text string) string {
+	return s.hiddenValues().newHider(s.namedWords())
+}
 
-// hider returns a function that hides the values in a text, except values in the named words, and the queries and passwords of URLs.
-func (v values) hider(named string) func(text string) string {
+// newHider returns a function that hides the values in a text, except values in the named words, and the queries and passwords of URLs.
+func (v values) newHider(named string) func(text string) string {
 	var longestFirst []string
 	for value := range v {
 		if !strings.Contains(named, value) {
@@ -249,7 +253,7 @@ func (v values) hider(named string) func(text string) string {
 	replacer := strings.NewReplacer(pairs...)
 	return func(text string) string {
 		isCut := len(text) >= mostWhole
-		text = replacer.Replace(strings.Map(visible, text)) // A character that no view shows may be in the middle of a value.
+		text = replacer.Replace(strings.Map(visibleRune, text)) // A character that no view shows may be in the middle of a value.
 		if isCut {
 			text = withoutBeginnings(text, longestFirst)
 		}
@@ -269,26 +273,26 @@ func withoutBeginnings(text string, values []string) string {
 	return text
 }
 
-// differing notes the texts of a value that another one, which is the same with parts hidden, does not have.
-func differing(value, without any, into values) {
+// noteDifferences notes the texts of a value that another one, which is the same with parts hidden, does not have.
+func noteDifferences(value, without any, into values) {
 	switch v := value.(type) {
 	case map[string]any:
 		other, _ := without.(map[string]any)
 		for key, below := range v {
-			differing(below, other[key], into)
+			noteDifferences(below, other[key], into)
 		}
 	case []any:
 		other, _ := without.([]any)
 		for i, below := range v {
 			if i < len(other) {
-				differing(below, other[i], into)
+				noteDifferences(below, other[i], into)
 			} else {
-				differing(below, nil, into)
+				noteDifferences(below, nil, into)
 			}
 		}
 	case string:
 		if without != v {
-			into.add(v)
+			into.addValue(v)
 		}
 	}
 }

@@ -202,7 +202,7 @@ func TestPublicSources(t *testing.T) {
 			for _, at := range written(s) {
 				textsOf(reflect.ValueOf(at).Elem(), "", false, func(_ string, text reflect.Value) { text.SetString("said: " + marker + ".") })
 			}
-			if text := allViews(s.Public()); has && strings.Contains(text, marker) {
+			if text := allViews(s.PublicCopy()); has && strings.Contains(text, marker) {
 				t.Errorf("%s, %s: a view has the value: %s", source, name, around(text))
 			}
 		}
@@ -235,7 +235,7 @@ func TestPublicTexts(t *testing.T) {
 			if strings.Contains(allViews(s), marker) {
 				shownPaths[only] = true
 			}
-			if text := allViews(s.Public()); strings.Contains(text, marker) {
+			if text := allViews(s.PublicCopy()); strings.Contains(text, marker) {
 				t.Errorf("%s, %s: %s", name, cmp.Or(only, of), around(text))
 			}
 			return visited
@@ -292,7 +292,7 @@ func TestPublicCauses(t *testing.T) {
 		if text := allViews(s); !strings.Contains(text, marker) {
 			t.Errorf("%s: a user sees nothing of it", name)
 		}
-		if text := allViews(s.Public()); strings.Contains(text, marker) {
+		if text := allViews(s.PublicCopy()); strings.Contains(text, marker) {
 			t.Errorf("%s: %s", name, around(text))
 		}
 	}
@@ -318,20 +318,20 @@ func TestHiddenForms(t *testing.T) {
 		strings.Repeat("-", mostWhole) + "gone":      "g\u200bo\u200bne",
 	} {
 		v := values{}
-		v.add(value)
-		got := v.hider("")(text)
+		v.addValue(value)
+		got := v.newHider("")(text)
 		if !strings.Contains(got, hidden) || strings.Contains(got, "quoted") || strings.Contains(got, "second-line.") || strings.Contains(got, "gone") || strings.Contains(got, "begin-x") {
 			t.Errorf("%q becomes %q", text, got)
 		}
 	}
 	v := values{}
 	for _, value := range []string{"CrashLoopBackOff", "true", "cart-production", "1234567"} {
-		v.add(value)
+		v.addValue(value)
 	}
-	if got := v.hider("cart-production\ncart")("true 1234567 cart-production"); got != "true 1234567 cart-production" {
+	if got := v.newHider("cart-production\ncart")("true 1234567 cart-production"); got != "true 1234567 cart-production" {
 		t.Errorf("%q", got)
 	}
-	status := publicTexts(corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "CrashLoopBackOff"}, v.hider(""))
+	status := publicTexts(corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "CrashLoopBackOff"}, v.newHider(""))
 	if status.Reason != "CrashLoopBackOff" || status.Message != hidden {
 		t.Errorf("%+v", status)
 	}

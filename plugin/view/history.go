@@ -59,34 +59,34 @@ func servingFields() []string {
 // ErrNoHistory is the error for a part of a resource without a history.
 var ErrNoHistory = errors.New("no history")
 
-// Recorded returns the workload of a part whose revisions are recorded; the part is empty for a kind with one workload.
-func (r *Resource) Recorded(part Part) (*Workload, error) {
+// RecordedWorkload returns the workload of a part whose revisions are recorded; the part is empty for a kind with one workload.
+func (r *Resource) RecordedWorkload(part Part) (*Workload, error) {
 	if r.Schedule != nil {
-		return nil, fmt.Errorf(runsOfTask, ErrNoHistory, r.Object(), r.Command("history"))
+		return nil, fmt.Errorf(runsOfTask, ErrNoHistory, r.ObjectName(), r.PluginCommand("history"))
 	}
 	for i := range r.Workloads {
 		switch w := &r.Workloads[i]; {
 		case w.Part != part:
 		case w.Foreign:
 			return nil, fmt.Errorf("%w: without spec.template, Deployment %s belongs to another tool; see \"%s\"",
-				ErrNoHistory, w.Name, Command(r.ObjectMeta.Namespace, "kubectl rollout history", deploymentOf+w.Name))
+				ErrNoHistory, w.Name, CommandLine(r.ObjectMeta.Namespace, "kubectl rollout history", deploymentOf+w.Name))
 		case w.Spec != nil:
 			return w, nil
 		}
 	}
-	switch parts := r.parts(); {
+	switch parts := r.partNames(); {
 	case len(parts) == 0:
-		return nil, fmt.Errorf("%w: %s has no parts; leave out --part", ErrNoHistory, r.Object())
+		return nil, fmt.Errorf("%w: %s has no parts; leave out --part", ErrNoHistory, r.ObjectName())
 	case part == "":
-		return nil, fmt.Errorf("%w: %s has one for each of its Deployments; choose with --part %s", ErrNoHistory, r.Object(),
+		return nil, fmt.Errorf("%w: %s has one for each of its Deployments; choose with --part %s", ErrNoHistory, r.ObjectName(),
 			strings.Join(parts, " or --part "))
 	default:
 		return nil, fmt.Errorf("%w: part %q has none; choose %s", ErrNoHistory, part, strings.Join(parts, " or "))
 	}
 }
 
-// parts returns the names of the parts that have a history.
-func (r *Resource) parts() []string {
+// partNames returns the names of the parts that have a history.
+func (r *Resource) partNames() []string {
 	var parts []string
 	for i := range r.Workloads {
 		if w := &r.Workloads[i]; w.Spec != nil && w.Part != "" {
@@ -96,42 +96,42 @@ func (r *Resource) parts() []string {
 	return parts
 }
 
-// Current returns the part of the spec that the revisions of the workload are records of, as JSON.
-func (w *Workload) Current() map[string]any { return toMap(w.Spec) }
+// CurrentSpec returns the part of the spec that the revisions of the workload are records of, as JSON.
+func (w *Workload) CurrentSpec() map[string]any { return toMap(w.Spec) }
 
 // HistoryOf returns the history of a part of a resource; part is empty for a kind with one workload.
 func HistoryOf(s *Snapshot, part Part) (*History, error) {
 	r := &s.Resource
-	w, err := r.Recorded(part)
+	w, err := r.RecordedWorkload(part)
 	if err != nil {
 		return nil, err
 	}
 	h := &History{
-		Meta: head("History"), Resource: r.Kind, Namespace: r.ObjectMeta.Namespace, Name: r.ObjectMeta.Name, Deployment: w.Name,
+		Meta: newMeta("History"), Resource: r.Kind, Namespace: r.ObjectMeta.Namespace, Name: r.ObjectMeta.Name, Deployment: w.Name,
 		Revisions: []Revision{}, NotShown: s.Missing, Canary: r.Canary,
 	}
 	var sets []*appsv1.ReplicaSet
-	for _, d := range s.deployments() {
+	for _, d := range s.relatedDeployments() {
 		if d.Name != w.Name {
 			continue
 		}
 		for _, rs := range s.replicaSets(d.UID) {
 			sets = append(sets, rs)
-			h.Revisions = append(h.Revisions, s.revision(w, d, rs))
+			h.Revisions = append(h.Revisions, s.recordedRevision(w, d, rs))
 		}
 	}
 	for i := range h.Revisions {
 		rev := &h.Revisions[i]
-		rev.Wanted = rev.Spec != nil && len(Rollback(w.Current(), "", rev)) == 0
+		rev.Wanted = rev.Spec != nil && len(RollbackOperations(w.CurrentSpec(), "", rev)) == 0
 		before := i + 1 + slices.IndexFunc(h.Revisions[i+1:], func(r Revision) bool { return r.Spec != nil })
 		if rev.Spec == nil || before == i {
 			continue
 		}
-		if rev.Changes = Compare(h.Revisions[before].Spec, rev.Spec); len(rev.Changes) == 0 {
+		if rev.Changes = CompareSpecs(h.Revisions[before].Spec, rev.Spec); len(rev.Changes) == 0 {
 			rev.Cause = causeOf(sets[before], sets[i])
 		}
 	}
-	return shown(h), nil
+	return cleanView(h), nil
 }
 
 // AnnotationRestarted is the annotation that "kubectl rollout restart" writes into a pod template.
@@ -162,8 +162,8 @@ func defaultsOf(rs *appsv1.ReplicaSet) resource.DefaultsRecord {
 	return inputs.Defaults
 }
 
-// Find returns a revision by its number.
-func (h *History) Find(number int64) (*Revision, error) {
+// FindRevision returns a revision by its number.
+func (h *History) FindRevision(number int64) (*Revision, error) {
 	for i := range h.Revisions {
 		rev := &h.Revisions[i]
 		if rev.Number != number {
@@ -174,12 +174,12 @@ func (h *History) Find(number int64) (*Revision, error) {
 		}
 		return rev, nil
 	}
-	return nil, h.Unseen(fmt.Errorf("there is no revision %d; see \"%s\"", number, h.command()))
+	return nil, h.UnseenError(fmt.Errorf("there is no revision %d; see \"%s\"", number, h.historyCommand()))
 }
 
-// Unseen returns the error to report of a revision that was not found: another one where the ReplicaSets, which have the records, could
+// UnseenError returns the error to report of a revision that was not found: another one where the ReplicaSets, which have the records, could
 // not be listed.
-func (h *History) Unseen(err error) error {
+func (h *History) UnseenError(err error) error {
 	for _, m := range h.NotShown {
 		if m.Kinds == kindsReplicaSets || m.Kinds == kindsDeployments {
 			return fmt.Errorf("no revision can be read: %s; ask for this right, or see \"%s\"", m, PluginCommand(h.Namespace, "check"))
@@ -188,19 +188,19 @@ func (h *History) Unseen(err error) error {
 	return err
 }
 
-// Other returns the newest recorded revision whose spec is not the present one.
-func (h *History) Other(now map[string]any) (*Revision, error) {
+// OtherRevision returns the newest recorded revision whose spec is not the present one.
+func (h *History) OtherRevision(now map[string]any) (*Revision, error) {
 	for i := range h.Revisions {
-		if rev := &h.Revisions[i]; rev.Spec != nil && len(Rollback(now, "", rev)) > 0 {
+		if rev := &h.Revisions[i]; rev.Spec != nil && len(RollbackOperations(now, "", rev)) > 0 {
 			return rev, nil
 		}
 	}
-	return nil, h.Unseen(fmt.Errorf("there is no other revision with a record; see \"%s\"", h.command()))
+	return nil, h.UnseenError(fmt.Errorf("there is no other revision with a record; see \"%s\"", h.historyCommand()))
 }
 
-// command is the command that prints the history.
-func (h *History) command() string {
-	return PluginCommand(h.Namespace, "history", argument(h.Resource, h.Name))
+// historyCommand is the command that prints the history.
+func (h *History) historyCommand() string {
+	return PluginCommand(h.Namespace, "history", argumentOf(h.Resource, h.Name))
 }
 
 // toMap returns the JSON of an API type. Numbers keep their digits.
@@ -217,7 +217,7 @@ func toMap(spec any) map[string]any {
 // Text returns the history as a table.
 func (h *History) Text(s Style, now time.Time) string {
 	t := table{painted: -1, headed: true}
-	t.add("", "REV", "SINCE", "PODS", "NOTE", "CHANGE")
+	t.addRow("", "REV", "SINCE", "PODS", "NOTE", "CHANGE")
 	for i := range h.Revisions {
 		rev := &h.Revisions[i]
 		number := fmt.Sprint(rev.Number)
@@ -228,15 +228,15 @@ func (h *History) Text(s Style, now time.Time) string {
 		for _, c := range rev.Changes {
 			words = append(words, c.String())
 		}
-		change := clean(cmp.Or(strings.Join(words, "; "), rev.Cause, "image "+rev.Image)) // Values may have several lines.
-		t.add("", number, rev.InForceFor(now), rev.Pods, cmp.Or(rev.Note, "-"), change)
+		change := cleanLine(cmp.Or(strings.Join(words, "; "), rev.Cause, "image "+rev.Image)) // Values may have several lines.
+		t.addRow("", number, rev.InForceFor(now), rev.Pods, cmp.Or(rev.Note, "-"), change)
 	}
-	text := t.text(s)
+	text := t.drawText(s)
 	if len(h.Revisions) == 0 {
 		text = "No revision of Deployment " + h.Deployment + " can be seen.\n"
 	}
 	if c := h.Canary; c != nil {
-		text += clean(fmt.Sprintf("Canary: Deployment %s runs image %s, %d of %s ready; it becomes a revision when it is promoted.\n",
+		text += cleanLine(fmt.Sprintf("Canary: Deployment %s runs image %s, %d of %s ready; it becomes a revision when it is promoted.\n",
 			c.Name, c.Image, c.Ready, CountPods(int(c.Pods))))
 	}
 	return text + "Changes of replicas alone, or around the pods, make no revision.\n" + notShown(s, h.NotShown)

@@ -20,7 +20,7 @@ import (
 // TestHistoryNamesTheCause has revisions that differ from the one before by something else than the spec.
 func TestHistoryNamesTheCause(t *testing.T) {
 	app := &appv1.App{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "1"}}
-	r, ok := Of(app)
+	r, ok := ResourceOf(app)
 	if !ok {
 		t.Fatal("an App has no view")
 	}
@@ -141,7 +141,7 @@ func TestForgedRevisions(t *testing.T) {
 				t.Errorf("%s: note %q, want %q", name, rev.Note, c.note)
 			}
 		}
-		if to, err := h.Other(map[string]any{"image": "nginx:1.17.0"}); (err == nil) != (c.note == "") {
+		if to, err := h.OtherRevision(map[string]any{"image": "nginx:1.17.0"}); (err == nil) != (c.note == "") {
 			t.Errorf("%s: the rollback goes to %v, %v", name, to, err)
 		}
 	}

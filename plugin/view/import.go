@@ -68,7 +68,7 @@ func ImportOf(from *Source) (*Import, error) {
 	i.noteMonitors()
 	i.leaveInvalid()
 	i.leaveDefaults()
-	i.Notes = shown(i.Notes)
+	i.Notes = cleanView(i.Notes)
 	return &i.Import, nil
 }
 
@@ -89,7 +89,7 @@ func checkImport(d *appsv1.Deployment) error {
 	return nil
 }
 
-func (i *importing) note(object, field, text string, args ...any) {
+func (i *importing) addNote(object, field, text string, args ...any) {
 	i.Notes = append(i.Notes, ImportNote{Object: object, Field: field, Text: fmt.Sprintf(text, args...)})
 }
 
@@ -100,7 +100,7 @@ func (i *importing) leaveInvalid() {
 		return
 	}
 	for _, err := range validation.List(errs) {
-		i.note("App", err.Field, "%s", err.Detail)
+		i.addNote("App", err.Field, "%s", err.Detail)
 	}
 	i.App.Spec.ServingSpec = *validation.ValidServing(&i.App.Spec.ServingSpec, errs, field.NewPath("spec"))
 }
@@ -116,12 +116,12 @@ func (i *Import) Manifest() (map[string]any, error) {
 	return fields, nil
 }
 
-// Comments returns lines of YAML for the head of the manifest: how to take over the objects, and each note. The manifest has no annotation for
+// HeadComments returns lines of YAML for the head of the manifest: how to take over the objects, and each note. The manifest has no annotation for
 // that: it outlives the adoption, and would take over objects of others at any later time.
-func (i *Import) Comments() string {
+func (i *Import) HeadComments() string {
 	var head strings.Builder
 	fmt.Fprintf(&head, "# Once this is applied, take over what exists, without a restart: %s\n",
-		clean(PluginCommand(i.App.Namespace, "adopt", i.App.Name)))
+		cleanLine(PluginCommand(i.App.Namespace, "adopt", i.App.Name)))
 	for _, note := range i.Notes {
 		fmt.Fprintf(&head, "# %s: %s %s.\n", note.Object, note.Field, note.Text)
 	}

@@ -216,7 +216,7 @@ func TestImport(t *testing.T) {
 			if slices.Sort(notes); !slices.Equal(notes, c.notes) {
 				t.Errorf("notes are %q, want %q", notes, c.notes)
 			}
-			verified, err := Verify(made, from)
+			verified, err := VerifyImport(made, from)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -246,8 +246,8 @@ func TestImport(t *testing.T) {
 			if err := yaml.UnmarshalStrict(text, &read); err != nil || len(read.Annotations) > 0 {
 				t.Errorf("%v in\n%s", err, text)
 			}
-			if strings.Contains(string(text), "null") || strings.Contains(string(text), "service: {}") || strings.Count(made.Comments(), "\n") != len(made.Notes)+1 {
-				t.Errorf("the manifest is\n%s%s", made.Comments(), text)
+			if strings.Contains(string(text), "null") || strings.Contains(string(text), "service: {}") || strings.Count(made.HeadComments(), "\n") != len(made.Notes)+1 {
+				t.Errorf("the manifest is\n%s%s", made.HeadComments(), text)
 			}
 		})
 	}
@@ -318,8 +318,8 @@ func TestImportNamesTheField(t *testing.T) {
 		"PodDisruptionBudget other: metadata.name is not web,", "PodDisruptionBudget web: metadata.ownerReferences name another owner,",
 		"PodDisruptionBudget web: spec.selector is not that of the Deployment,",
 	} {
-		if !strings.Contains(made.Comments(), "# "+want+" so it is not taken over") {
-			t.Errorf("want %q in\n%s", want, made.Comments())
+		if !strings.Contains(made.HeadComments(), "# "+want+" so it is not taken over") {
+			t.Errorf("want %q in\n%s", want, made.HeadComments())
 		}
 	}
 }

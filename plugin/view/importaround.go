@@ -38,7 +38,7 @@ func (i *importing) importAutoscaler() {
 		}
 		i.App.Spec.Replicas = nil
 		if at, wrong := i.otherOwner(scaler); wrong != "" {
-			i.note(name, at, "%s, so it is not taken over; it goes on scaling the Deployment. To have its figures in the App, state them in "+
+			i.addNote(name, at, "%s, so it is not taken over; it goes on scaling the Deployment. To have its figures in the App, state them in "+
 				"spec.autoscaling and delete it", wrong)
 			continue
 		}
@@ -54,7 +54,7 @@ func (i *importing) importBudget() {
 	for n := range i.from.Budgets {
 		budget := &i.from.Budgets[n]
 		name := "PodDisruptionBudget " + budget.Name
-		if s := budget.Spec.Selector; s == nil || !selects(s.MatchLabels, i.from.Deployment.Spec.Template.Labels) || len(s.MatchLabels) == 0 {
+		if s := budget.Spec.Selector; s == nil || !selectsLabels(s.MatchLabels, i.from.Deployment.Spec.Template.Labels) || len(s.MatchLabels) == 0 {
 			continue
 		}
 		at, wrong := i.otherOwner(budget)
@@ -62,7 +62,7 @@ func (i *importing) importBudget() {
 			at, wrong = "spec.selector", "is not that of the Deployment"
 		}
 		if wrong != "" {
-			i.note(name, at, "%s, so it is not taken over; it stays as it is. State no spec.disruptionBudget besides it: pods with two budgets "+
+			i.addNote(name, at, "%s, so it is not taken over; it stays as it is. State no spec.disruptionBudget besides it: pods with two budgets "+
 				"cannot be evicted", wrong)
 			continue
 		}
@@ -82,7 +82,7 @@ func (i *importing) importIngress(service *corev1.Service) {
 			continue
 		}
 		if at, wrong := i.otherOwner(ingress); wrong != "" {
-			i.note(name, at, "%s, so it is not taken over; it stays as it is, and goes on leading to the Service", wrong)
+			i.addNote(name, at, "%s, so it is not taken over; it stays as it is, and goes on leading to the Service", wrong)
 			continue
 		}
 		if into := ingressSpec(ingress, service.Name); into != nil {
@@ -90,7 +90,7 @@ func (i *importing) importIngress(service *corev1.Service) {
 			into.Annotations = ownAnnotations(ingress.Annotations)
 			i.App.Spec.Ingress = into
 		} else {
-			i.note(name, "spec", "has more than one type of path, backend or certificate, or a rule without a host; it stays as it is")
+			i.addNote(name, "spec", "has more than one type of path, backend or certificate, or a rule without a host; it stays as it is")
 		}
 	}
 }
@@ -103,7 +103,7 @@ func (i *importing) notePolicies() {
 		if err != nil || selector.Empty() || !selector.Matches(labels.Set(i.from.Deployment.Spec.Template.Labels)) {
 			continue
 		}
-		i.note("NetworkPolicy "+policy.Name, "spec.podSelector", "selects the pods; it stays as it is, and applies to the pods of the App, too")
+		i.addNote("NetworkPolicy "+policy.Name, "spec.podSelector", "selects the pods; it stays as it is, and applies to the pods of the App, too")
 	}
 }
 
@@ -112,7 +112,7 @@ func (i *importing) noteRoutes(service *corev1.Service) {
 	for n := range i.from.Routes {
 		route := &i.from.Routes[n]
 		if service != nil && routesTo(route, service.Name) {
-			i.note(kindRoute+" "+route.Name, "spec.rules", "lead to Service %s; it stays as it is, and goes on leading there. State no spec.httpRoute besides it",
+			i.addNote(kindRoute+" "+route.Name, "spec.rules", "lead to Service %s; it stays as it is, and goes on leading there. State no spec.httpRoute besides it",
 				service.Name)
 		}
 	}
@@ -126,7 +126,7 @@ func (i *importing) noteMonitors() {
 		if err != nil || selector.Empty() || !selector.Matches(labels.Set(i.from.Deployment.Spec.Template.Labels)) {
 			continue
 		}
-		i.note(kindMonitor+" "+monitor.Name, "spec.selector", "selects the pods; it stays as it is, and scrapes the pods of the App, too. "+
+		i.addNote(kindMonitor+" "+monitor.Name, "spec.selector", "selects the pods; it stays as it is, and scrapes the pods of the App, too. "+
 			"State no spec.podMonitor besides it")
 	}
 }

@@ -76,7 +76,7 @@ func (i *importing) leaveDefaults() {
 	trimLifecycle(spec.Lifecycle)
 	trimVariables(spec.Envs)
 	for n := range spec.ContainerPorts {
-		leave(&spec.ContainerPorts[n].Protocol, corev1.ProtocolTCP)
+		clearDefault(&spec.ContainerPorts[n].Protocol, corev1.ProtocolTCP)
 	}
 	for n := range spec.TopologySpreadConstraints {
 		if sameSelector(spec.TopologySpreadConstraints[n].LabelSelector, i.selector) {
@@ -95,15 +95,15 @@ func (i *importing) leaveDefaults() {
 func (i *importing) tryWithout(change func(*appv1.AppSpec)) {
 	less := i.App.DeepCopy()
 	change(&less.Spec)
-	before, ports := i.built(i.App)
-	after, portsAfter := i.built(less)
+	before, ports := i.buildTemplate(i.App)
+	after, portsAfter := i.buildTemplate(less)
 	if before != nil && after != nil && reflect.DeepEqual(before, after) && reflect.DeepEqual(ports, portsAfter) {
 		i.App = less
 	}
 }
 
-// built returns the pod template and the ports of the Service that are built of an App for the Deployment, nil if it is invalid.
-func (i *importing) built(app *appv1.App) (*corev1.PodTemplateSpec, []corev1.ServicePort) {
+// buildTemplate returns the pod template and the ports of the Service that are built of an App for the Deployment, nil if it is invalid.
+func (i *importing) buildTemplate(app *appv1.App) (*corev1.PodTemplateSpec, []corev1.ServicePort) {
 	w, errs := resource.App(app, resource.BuildOptions{
 		Selector: i.selector, Unrecorded: true, Inputs: resource.Inputs{Rendering: resource.RenderingLatest, Size: resource.BuiltInSizes().Resolve(app.Spec.Size)},
 	})
@@ -116,9 +116,9 @@ func (i *importing) built(app *appv1.App) (*corev1.PodTemplateSpec, []corev1.Ser
 
 // trimPod leaves out of a pod what the API server sets by default.
 func trimPod(pod *corev1.PodSpec) {
-	leave(&pod.RestartPolicy, corev1.RestartPolicyAlways)
-	leave(&pod.DNSPolicy, corev1.DNSClusterFirst)
-	leave(&pod.SchedulerName, corev1.DefaultSchedulerName)
+	clearDefault(&pod.RestartPolicy, corev1.RestartPolicyAlways)
+	clearDefault(&pod.DNSPolicy, corev1.DNSClusterFirst)
+	clearDefault(&pod.SchedulerName, corev1.DefaultSchedulerName)
 	pod.DeprecatedServiceAccount = ""
 	pod.TerminationGracePeriodSeconds = unlessDefault(pod.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
 	pod.EnableServiceLinks = unlessDefault(pod.EnableServiceLinks, corev1.DefaultEnableServiceLinks)
@@ -135,19 +135,19 @@ func trimPod(pod *corev1.PodSpec) {
 	}
 }
 
-// leave clears a value that is the default.
-func leave[T comparable](value *T, standard T) {
+// clearDefault clears a value that is the default.
+func clearDefault[T comparable](value *T, standard T) {
 	if *value == standard {
 		*value = *new(T)
 	}
 }
 
 func trimContainer(c *corev1.Container) {
-	leave(&c.ImagePullPolicy, defaultPullPolicy(c.Image))
-	leave(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
-	leave(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
+	clearDefault(&c.ImagePullPolicy, defaultPullPolicy(c.Image))
+	clearDefault(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
+	clearDefault(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
 	for i := range c.Ports {
-		leave(&c.Ports[i].Protocol, corev1.ProtocolTCP)
+		clearDefault(&c.Ports[i].Protocol, corev1.ProtocolTCP)
 	}
 	trimVariables(c.Env)
 	trimProbe(c.LivenessProbe)
@@ -166,7 +166,7 @@ func trimVariables(list []corev1.EnvVar) {
 
 func trimFieldRef(ref *corev1.ObjectFieldSelector) {
 	if ref != nil {
-		leave(&ref.APIVersion, "v1")
+		clearDefault(&ref.APIVersion, "v1")
 	}
 }
 
@@ -174,10 +174,10 @@ func trimProbe(p *corev1.Probe) {
 	if p == nil {
 		return
 	}
-	leave(&p.TimeoutSeconds, 1)
-	leave(&p.PeriodSeconds, 10)
-	leave(&p.SuccessThreshold, 1)
-	leave(&p.FailureThreshold, 3)
+	clearDefault(&p.TimeoutSeconds, 1)
+	clearDefault(&p.PeriodSeconds, 10)
+	clearDefault(&p.SuccessThreshold, 1)
+	clearDefault(&p.FailureThreshold, 3)
 	trimRequest(p.HTTPGet)
 	if p.GRPC != nil && ptr.Deref(p.GRPC.Service, "") == "" {
 		p.GRPC.Service = nil
@@ -197,8 +197,8 @@ func trimLifecycle(l *corev1.Lifecycle) {
 
 func trimRequest(get *corev1.HTTPGetAction) {
 	if get != nil {
-		leave(&get.Scheme, corev1.URISchemeHTTP)
-		leave(&get.Path, "/")
+		clearDefault(&get.Scheme, corev1.URISchemeHTTP)
+		clearDefault(&get.Path, "/")
 	}
 }
 
@@ -212,7 +212,7 @@ func trimVolume(v *corev1.VolumeSource) {
 		v.DownwardAPI.DefaultMode = unlessDefault(v.DownwardAPI.DefaultMode, corev1.DownwardAPIVolumeSourceDefaultMode)
 		trimItems(v.DownwardAPI.Items)
 	case v.Image != nil:
-		leave(&v.Image.PullPolicy, defaultPullPolicy(v.Image.Reference))
+		clearDefault(&v.Image.PullPolicy, defaultPullPolicy(v.Image.Reference))
 	case v.HostPath != nil:
 		v.HostPath.Type = unlessDefault(v.HostPath.Type, corev1.HostPathUnset)
 	case v.Projected != nil:

@@ -78,7 +78,7 @@ func (i *importing) importMetadata(service *corev1.Service) {
 	if spec.Labels = labels; service != nil {
 		name := "Service " + service.Name
 		spec.Service.Annotations = i.statedAnnotations(name, service)
-		spec.Labels, spec.WorkloadLabels, spec.Service.Labels = common(labels, i.statedLabels(name, service))
+		spec.Labels, spec.WorkloadLabels, spec.Service.Labels = commonEntries(labels, i.statedLabels(name, service))
 	}
 	// What the operator would set for both objects by itself is stated for an object that has another value, and left out otherwise.
 	for _, stated := range []*map[string]string{&spec.Labels, &spec.WorkloadLabels, &spec.Service.Labels} {
@@ -96,8 +96,8 @@ func nilIfEmpty(m *map[string]string) {
 	}
 }
 
-// common returns the entries that two maps have in common, and the others of each.
-func common(a, b map[string]string) (both, onlyA, onlyB map[string]string) {
+// commonEntries returns the entries that two maps have in common, and the others of each.
+func commonEntries(a, b map[string]string) (both, onlyA, onlyB map[string]string) {
 	both, onlyA, onlyB = map[string]string{}, maps.Clone(a), maps.Clone(b)
 	for key, value := range a {
 		if other, ok := b[key]; ok && other == value {
@@ -116,9 +116,9 @@ func (i *importing) statedLabels(object string, obj metav1.Object) map[string]st
 		at := "metadata.labels[" + key + "]"
 		switch tool := toolOf(key); {
 		case tool != "":
-			i.note(object, at, "is for %s, which is to apply the App; it stays on the object, and is not in the App", tool)
+			i.addNote(object, at, "is for %s, which is to apply the App; it stays on the object, and is not in the App", tool)
 		case key == appv1.LabelManagedBy && given[key] != appv1.ManagedBy:
-			i.note(object, at, "becomes "+appv1.ManagedBy)
+			i.addNote(object, at, "becomes "+appv1.ManagedBy)
 		}
 	}
 	return ownLabels(given)
@@ -128,7 +128,7 @@ func (i *importing) statedLabels(object string, obj metav1.Object) map[string]st
 func (i *importing) statedAnnotations(object string, obj metav1.Object) map[string]string {
 	for _, key := range slices.Sorted(maps.Keys(obj.GetAnnotations())) {
 		if tool := toolOf(key); tool != "" {
-			i.note(object, "metadata.annotations["+key+"]", "is for %s, which is to apply the App; it stays on the object, and is not in the App", tool)
+			i.addNote(object, "metadata.annotations["+key+"]", "is for %s, which is to apply the App; it stays on the object, and is not in the App", tool)
 		}
 	}
 	return ownAnnotations(obj.GetAnnotations())
@@ -140,14 +140,14 @@ func (i *importing) noteMetadata(object string, obj metav1.Object, annotated boo
 	labels := i.statedLabels(object, obj)
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		if value := labels[key]; i.App.Spec.Labels[key] != value && !i.defaultLabel(key, value) {
-			i.note(object, "metadata.labels["+key+"]", text)
+			i.addNote(object, "metadata.labels["+key+"]", text)
 		}
 	}
 	if annotated {
 		return
 	}
 	for _, key := range slices.Sorted(maps.Keys(i.statedAnnotations(object, obj))) {
-		i.note(object, "metadata.annotations["+key+"]", text)
+		i.addNote(object, "metadata.annotations["+key+"]", text)
 	}
 }
 
@@ -162,9 +162,9 @@ func (i *importing) importPodMetadata() {
 		switch {
 		case key == appv1.LabelApp && value == i.App.Name:
 		case validation.OperatorLabel(key) && selects && selected == value:
-			i.note("Deployment", at, "stays while the Deployment exists, as its selector has it; the operator sets it otherwise in a new one")
+			i.addNote("Deployment", at, "stays while the Deployment exists, as its selector has it; the operator sets it otherwise in a new one")
 		case validation.OperatorLabel(key):
-			i.note("Deployment", at, "is the operator's to set; the next change replaces it")
+			i.addNote("Deployment", at, "is the operator's to set; the next change replaces it")
 		case !i.defaultLabel(key, value):
 			spec.PodLabels[key] = value
 		}

@@ -38,7 +38,7 @@ func (i *importing) importDeployment() {
 		spec.MaxSurge, spec.MaxUnavailable = unlessDefault(u.MaxSurge, quarter), unlessDefault(u.MaxUnavailable, quarter)
 	}
 	if d.Spec.Paused {
-		i.note("Deployment", "spec.paused", "stays as it is; resume it with \"%s\"", Command(d.Namespace, resumeRollouts, deploymentOf+d.Name))
+		i.addNote("Deployment", "spec.paused", "stays as it is; resume it with \"%s\"", CommandLine(d.Namespace, resumeRollouts, deploymentOf+d.Name))
 	}
 }
 
@@ -73,7 +73,7 @@ func (i *importing) importPod() {
 	}
 	spec.Affinity, spec.TopologySpreadConstraints = pod.Affinity, pod.TopologySpreadConstraints
 	if len(pod.TopologySpreadConstraints) == 0 {
-		i.note("Deployment", "spec.template.spec.topologySpreadConstraints",
+		i.addNote("Deployment", "spec.template.spec.topologySpreadConstraints",
 			"are none; an App spreads its pods over nodes and zones where that is possible, from the next change on")
 	}
 	spec.TerminationGracePeriodSeconds = unlessDefault(pod.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
@@ -175,9 +175,9 @@ func (i *importing) notePorts() {
 		switch {
 		case number == 0: // By name.
 		case declared < 0:
-			i.note("Deployment", field, "is not declared; an App declares it, from the next change on")
+			i.addNote("Deployment", field, "is not declared; an App declares it, from the next change on")
 		case main.Ports[declared].Name == "" && p.Name != "":
-			i.note("Deployment", field, "has no name; an App names it %s, from the next change on", p.Name)
+			i.addNote("Deployment", field, "has no name; an App names it %s, from the next change on", p.Name)
 		}
 	}
 }

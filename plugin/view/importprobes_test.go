@@ -34,7 +34,7 @@ func TestImportProbes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			verified, err := Verify(made, from)
+			verified, err := VerifyImport(made, from)
 			if err != nil || len(verified.Differences) > 0 {
 				t.Errorf("%s, with %q: %v, %s", around, stated, err, verified.Text())
 			}

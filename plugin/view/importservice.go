@@ -77,7 +77,7 @@ func (i *importing) noteServiceFields(s *corev1.Service) {
 		{"spec.loadBalancerIP", spec.LoadBalancerIP != ""},
 	} {
 		if f.stated {
-			i.note(name, f.field, "stays as it is while the Service exists; an App cannot state it")
+			i.addNote(name, f.field, "stays as it is while the Service exists; an App cannot state it")
 		}
 	}
 }
@@ -118,23 +118,23 @@ func (i *importing) findService() *corev1.Service {
 		s := &i.from.Services[n]
 		same, name := maps.Equal(s.Spec.Selector, i.selector), "Service "+s.Name
 		switch {
-		case len(s.Spec.Selector) == 0 || !selects(s.Spec.Selector, i.from.Deployment.Spec.Template.Labels):
+		case len(s.Spec.Selector) == 0 || !selectsLabels(s.Spec.Selector, i.from.Deployment.Spec.Template.Labels):
 			if s.Name == i.App.Name {
-				i.note(name, "spec.selector", "leads to other pods; with ports, the App would be in its way")
+				i.addNote(name, "spec.selector", "leads to other pods; with ports, the App would be in its way")
 			}
 		case !same:
-			i.note(name, "spec.selector", "selects the pods by other labels than the Deployment; the Service stays as it is, and leads to the pods as before")
+			i.addNote(name, "spec.selector", "selects the pods by other labels than the Deployment; the Service stays as it is, and leads to the pods as before")
 		case i.sharedWith(s) != "":
-			i.note(name, "spec.selector", "also selects the pods of %s; the Service stays as it is, and leads to the pods as before", i.sharedWith(s))
+			i.addNote(name, "spec.selector", "also selects the pods of %s; the Service stays as it is, and leads to the pods as before", i.sharedWith(s))
 		case metav1.GetControllerOf(s) != nil:
-			i.note(name, "metadata.ownerReferences", "name another owner; the Service stays as it is")
+			i.addNote(name, "metadata.ownerReferences", "name another owner; the Service stays as it is")
 		case found == nil:
 			found = s
 		case s.Name == i.App.Name:
-			i.note("Service "+found.Name, "spec", "is not taken over, as an App has one Service; it stays as it is")
+			i.addNote("Service "+found.Name, "spec", "is not taken over, as an App has one Service; it stays as it is")
 			found = s
 		default:
-			i.note(name, "spec", "is not taken over, as an App has one Service; it stays as it is")
+			i.addNote(name, "spec", "is not taken over, as an App has one Service; it stays as it is")
 		}
 	}
 	return found
@@ -143,15 +143,15 @@ func (i *importing) findService() *corev1.Service {
 // sharedWith returns the first other workload whose pods a Service selects, empty if there is none.
 func (i *importing) sharedWith(s *corev1.Service) string {
 	for _, other := range i.from.Others {
-		if selects(s.Spec.Selector, other.Labels) {
+		if selectsLabels(s.Spec.Selector, other.Labels) {
 			return other.Kind + " " + other.Name
 		}
 	}
 	return ""
 }
 
-// selects reports whether a selector selects pods with labels.
-func selects(selector, labels map[string]string) bool {
+// selectsLabels reports whether a selector selects pods with labels.
+func selectsLabels(selector, labels map[string]string) bool {
 	for key, value := range selector {
 		if found, ok := labels[key]; !ok || found != value {
 			return false

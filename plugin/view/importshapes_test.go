@@ -221,14 +221,14 @@ func TestImportShapes(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, want := range s.notes {
-				if !strings.Contains(made.Comments(), want) {
-					t.Errorf("want %q in\n%s", want, made.Comments())
+				if !strings.Contains(made.HeadComments(), want) {
+					t.Errorf("want %q in\n%s", want, made.HeadComments())
 				}
 			}
 			if s.holds != nil && !s.holds(&made.App.Spec) {
 				t.Errorf("the spec is %+v", made.App.Spec)
 			}
-			verified, err := Verify(made, from)
+			verified, err := VerifyImport(made, from)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -276,7 +276,7 @@ func TestVerifyFindsDifferences(t *testing.T) {
 		}
 		was := made.App.DeepCopy()
 		change(&made.App.Spec)
-		verified, err := Verify(made, from)
+		verified, err := VerifyImport(made, from)
 		if err != nil {
 			t.Fatalf("%s: %v (-was +is)\n%s", want, err, cmp.Diff(was, made.App))
 		}

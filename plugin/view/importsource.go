@@ -74,8 +74,8 @@ func (n *Namespace) SourceOf(d *appsv1.Deployment) *Source {
 	return from
 }
 
-// Add adds an object of a file, unless an import does not look at objects of its kind.
-func (n *Namespace) Add(obj *unstructured.Unstructured) error {
+// AddObject adds an object of a file, unless an import does not look at objects of its kind.
+func (n *Namespace) AddObject(obj *unstructured.Unstructured) error {
 	switch kind := obj.GroupVersionKind().GroupKind().String(); kind {
 	case "Deployment.apps":
 		return addTo(&n.Deployments, obj)

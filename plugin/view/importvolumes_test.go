@@ -62,7 +62,7 @@ func TestImportVolumes(t *testing.T) {
 		if name == "none" && (len(made.App.Spec.Volumes) != 2 || made.App.Spec.Volumes[0].EmptyDir == nil) {
 			t.Errorf("a volume without a source is %+v", made.App.Spec.Volumes)
 		}
-		if verified, err := Verify(made, from); err == nil && len(verified.Differences) > 0 { // An empty source can be invalid.
+		if verified, err := VerifyImport(made, from); err == nil && len(verified.Differences) > 0 { // An empty source can be invalid.
 			t.Errorf("%s: %s", name, verified.Text())
 		}
 	}
@@ -82,7 +82,7 @@ func TestImportClaims(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	verified, err := Verify(made, from)
+	verified, err := VerifyImport(made, from)
 	if err != nil || len(verified.Differences) > 0 {
 		t.Errorf("%v: %+v", err, verified)
 	}

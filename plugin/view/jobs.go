@@ -22,9 +22,9 @@ const (
 	jobFailing = "do not start: the command has failed"
 )
 
-// jobs returns the Jobs that the resource controls, the latest first.
-func (s *Snapshot) jobs() []*batchv1.Job {
-	return s.jobsThat(func(job *batchv1.Job) bool { return controls(s.Resource.ObjectMeta.UID, job) })
+// controlledJobs returns the Jobs that the resource controls, the latest first.
+func (s *Snapshot) controlledJobs() []*batchv1.Job {
+	return s.jobsThat(func(job *batchv1.Job) bool { return controlsObject(s.Resource.ObjectMeta.UID, job) })
 }
 
 // jobsThat returns the Jobs for which a condition holds, the latest first.
@@ -41,13 +41,13 @@ func (s *Snapshot) jobsThat(holds func(*batchv1.Job) bool) []*batchv1.Job {
 
 // waitsForCommand reports whether a change waits for its command, or does not go on because the command has failed.
 func (r *Resource) waitsForCommand() bool {
-	reason := r.verdict().Reason
+	reason := r.mainCondition().Reason
 	return reason == appv1.ReasonBeforeRollout || reason == appv1.ReasonBeforeRolloutFailed
 }
 
 // belowJob returns the steps from the latest Job down to its pods.
 func (s *Snapshot) belowJob() []Step {
-	jobs := s.jobs()
+	jobs := s.controlledJobs()
 	if len(jobs) == 0 {
 		return nil
 	}
@@ -57,7 +57,7 @@ func (s *Snapshot) belowJob() []Step {
 
 // jobNodes returns the nodes of the Jobs that the resource controls.
 func (s *Snapshot) jobNodes(o TreeOptions) []Node {
-	jobs := s.jobs()
+	jobs := s.controlledJobs()
 	nodes := make([]Node, 0, len(jobs))
 	for _, job := range jobs {
 		nodes = append(nodes, s.jobNode(job, o))
@@ -69,7 +69,7 @@ func (s *Snapshot) jobNodes(o TreeOptions) []Node {
 func (s *Snapshot) jobNode(job *batchv1.Job, o TreeOptions) Node {
 	n := Node{
 		Kind: "Job", Name: job.Name, Ready: fmt.Sprintf("%d/%d", job.Status.Succeeded, ptr.Deref(job.Spec.Completions, 1)),
-		Detail: mainImage(job.Spec.Template.Spec.Containers), Created: created(job.ObjectMeta),
+		Detail: mainImage(job.Spec.Template.Spec.Containers), Created: createdAt(job.ObjectMeta),
 	}
 	n.State, n.Mark = jobState(job)
 	n.Children, n.More = podNodes(s.podsOf(job.UID), o.Limit)
@@ -101,13 +101,13 @@ func BeforeOf(s *Snapshot) []Stop {
 	if !s.Resource.waitsForCommand() {
 		return nil
 	}
-	pods := Stop{Title: "pods of " + Version(s.Resource.Image), Waits: true, Notes: []string{jobWaiting}}
-	if s.Resource.verdict().Reason == appv1.ReasonBeforeRolloutFailed {
+	pods := Stop{Title: "pods of " + VersionOf(s.Resource.Image), Waits: true, Notes: []string{jobWaiting}}
+	if s.Resource.mainCondition().Reason == appv1.ReasonBeforeRolloutFailed {
 		pods.Notes = []string{jobFailing}
 	}
-	jobs := s.jobs()
+	jobs := s.controlledJobs()
 	if len(jobs) == 0 {
-		return shown([]Stop{{Title: jobTitle, Waits: true}, pods})
+		return cleanView([]Stop{{Title: jobTitle, Waits: true}, pods})
 	}
 	job := jobs[0]
 	stop := Stop{Title: "Job " + job.Name, Notes: []string{ShortImage(mainImage(job.Spec.Template.Spec.Containers)), s.jobWords(job)}}
@@ -115,7 +115,7 @@ func BeforeOf(s *Snapshot) []Stop {
 	if cause := health.Worst(s.podsOf(job.UID), true); cause.Reason != "" {
 		stop.Notes = append(stop.Notes, cause.Reason)
 	}
-	return shown([]Stop{stop, pods})
+	return cleanView([]Stop{stop, pods})
 }
 
 // jobWords describes how far a Job is: its result, and its time.
@@ -164,12 +164,12 @@ func jobEnd(job *batchv1.Job) *metav1.Time {
 	return nil
 }
 
-// commands returns an entry for each command before a rollout: its end, or its begin while it runs.
-func (s *Snapshot) commands() []Happening {
+// commandEntries returns an entry for each command before a rollout: its end, or its begin while it runs.
+func (s *Snapshot) commandEntries() []Happening {
 	var all []Happening
-	for _, job := range s.jobs() {
+	for _, job := range s.controlledJobs() {
 		h := Happening{
-			Time: cmp.Or(jobEnd(job), job.Status.StartTime, created(job.ObjectMeta)), Title: jobTitle,
+			Time: cmp.Or(jobEnd(job), job.Status.StartTime, createdAt(job.ObjectMeta)), Title: jobTitle,
 			Text: ShortImage(mainImage(job.Spec.Template.Spec.Containers)) + ": " + s.jobWords(job) + " (Job " + job.Name + ")",
 		}
 		_, h.Mark = jobState(job)

@@ -70,7 +70,7 @@ func TestBefore(t *testing.T) {
 	var happened []string
 	for _, h := range HappenedOf(commanded(appv1.ReasonBeforeRolloutFailed, failed), 0) {
 		if h.Title == jobTitle {
-			happened = append(happened, h.Sign+" "+Ago(now, h.Time)+" "+h.Text)
+			happened = append(happened, h.Sign+" "+TimeAgo(now, h.Time)+" "+h.Text)
 		}
 	}
 	want := []string{

@@ -27,12 +27,12 @@ var Kinds = []Kind{
 	{resource.KindTask, taskResource},
 }
 
-// Argument returns how a user names a resource of the kind, such as "modelbox/cart"; an App is just its name.
-func (k *Kind) Argument(name string) string {
+// ArgumentOf returns how a user names a resource of the kind, such as "modelbox/cart"; an App is just its name.
+func (k *Kind) ArgumentOf(name string) string {
 	if k.Name == resource.KindApp.Name {
 		return name
 	}
-	return k.Singular() + "/" + name
+	return k.SingularName() + "/" + name
 }
 
 // KindOf returns the kind of a name that a user has written: the kind, its plural, a short name, each with or without the group.
@@ -45,7 +45,7 @@ func KindOf(word string) (Kind, bool) {
 		word = name
 	}
 	for _, k := range Kinds {
-		if word == k.Plural || word == k.Singular() || slices.Contains(k.ShortNames, word) {
+		if word == k.Plural || word == k.SingularName() || slices.Contains(k.ShortNames, word) {
 			return k, true
 		}
 	}
@@ -77,14 +77,14 @@ func AnyKind(Kind) bool { return true }
 // CanBeHeld is for NameKinds: the kinds that run an earlier spec on request.
 func CanBeHeld(k Kind) bool { return k.Holds }
 
-// Singular is the kind as a user writes it, such as "modelbox".
-func (k Kind) Singular() string { return strings.ToLower(k.Name) }
+// SingularName is the kind as a user writes it, such as "modelbox".
+func (k Kind) SingularName() string { return strings.ToLower(k.Name) }
 
 // APIVersion is the API version of the resources of a kind.
 func (Kind) APIVersion() string { return appv1.GroupVersion.String() }
 
-// Of returns the resource that an object of one of the kinds is, and false for any other object.
-func Of(obj runtime.Object) (Resource, bool) {
+// ResourceOf returns the resource that an object of one of the kinds is, and false for any other object.
+func ResourceOf(obj runtime.Object) (Resource, bool) {
 	for i := range Kinds {
 		if r, ok := Kinds[i].of(obj); ok {
 			r.Kind = Kinds[i].Name

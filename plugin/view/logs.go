@@ -70,31 +70,31 @@ func LogSources(s *Snapshot, o LogOptions) (sources []LogSource, more int, err e
 	}
 	if len(sources) == 0 {
 		slices.Sort(names)
-		return nil, 0, fmt.Errorf(logNoneSuch, s.Resource.Object(), o.Container, strings.Join(slices.Compact(names), ", "))
+		return nil, 0, fmt.Errorf(logNoneSuch, s.Resource.ObjectName(), o.Container, strings.Join(slices.Compact(names), ", "))
 	}
 	slices.SortStableFunc(sources, func(a, b LogSource) int { return cmp.Compare(min(len(a.None), 1), min(len(b.None), 1)) })
 	if more = len(sources) - o.Most; more > 0 {
 		sources = sources[:o.Most]
 	}
-	return shown(sources), max(0, more), nil
+	return cleanView(sources), max(0, more), nil
 }
 
 // podsThatMatter returns the pod of a name, or the pods in the worst condition.
 func (s *Snapshot) podsThatMatter(name string) ([]corev1.Pod, error) {
-	if s.lacks(kindsPods) {
+	if s.lacksKind(kindsPods) {
 		at := slices.IndexFunc(s.Missing, func(m Missing) bool { return m.Kinds == kindsPods })
 		return nil, fmt.Errorf(logCannotList, s.Missing[at].Why)
 	}
 	if name != "" {
 		at := slices.IndexFunc(s.Pods, func(pod corev1.Pod) bool { return pod.Name == name })
 		if at < 0 {
-			return nil, fmt.Errorf(logNoPod, s.Resource.Object(), name)
+			return nil, fmt.Errorf(logNoPod, s.Resource.ObjectName(), name)
 		}
 		return s.Pods[at : at+1], nil
 	}
 	pods := s.podsToRead()
 	if len(pods) == 0 {
-		return nil, fmt.Errorf(logNoPods, s.Resource.Object(), s.Resource.Command("why"))
+		return nil, fmt.Errorf(logNoPods, s.Resource.ObjectName(), s.Resource.PluginCommand("why"))
 	}
 	worst := health.Worst(pods, true)
 	rank := func(pod *corev1.Pod) int {
@@ -121,7 +121,7 @@ func (s *Snapshot) podsToRead() []corev1.Pod {
 	if s.Resource.Schedule != nil {
 		return s.podsOfRun()
 	}
-	if jobs := s.jobs(); len(jobs) > 0 && s.Resource.waitsForCommand() {
+	if jobs := s.controlledJobs(); len(jobs) > 0 && s.Resource.waitsForCommand() {
 		if pods := s.podsOf(jobs[0].UID); len(pods) > 0 {
 			return pods
 		}
@@ -131,7 +131,7 @@ func (s *Snapshot) podsToRead() []corev1.Pod {
 	for i := range groups {
 		pods = append(pods, groups[i].pods...)
 	}
-	if len(pods) > 0 || !s.lacks(kindsDeployments) {
+	if len(pods) > 0 || !s.lacksKind(kindsDeployments) {
 		return pods
 	}
 	return slices.DeleteFunc(slices.Clone(s.Pods), func(pod corev1.Pod) bool { return pod.Labels[appv1.LabelBeforeRollout] != "" })
@@ -195,9 +195,9 @@ func (s *Snapshot) logSource(pod *corev1.Pod, container string, previous *bool) 
 	case source.Previous && last == nil:
 		source.None = logNoRunYet
 	case source.Previous:
-		source.State = ending(last, s.Now)
+		source.State = describeEnd(last, s.Now)
 	case ended != nil:
-		source.State = ending(ended, s.Now)
+		source.State = describeEnd(ended, s.Now)
 	case !source.Running && last == nil:
 		source.None = logNotStarted
 		if cause := health.CauseOf(pod); cause.Message != "" {
@@ -207,8 +207,8 @@ func (s *Snapshot) logSource(pod *corev1.Pod, container string, previous *bool) 
 	return source
 }
 
-// ending describes how a run of a container ended.
-func ending(ended *corev1.ContainerStateTerminated, now time.Time) string {
+// describeEnd describes how a run of a container ended.
+func describeEnd(ended *corev1.ContainerStateTerminated, now time.Time) string {
 	when := ""
 	if !ended.FinishedAt.IsZero() {
 		when = longDuration(now.Sub(ended.FinishedAt.Time)) + " ago"
@@ -246,4 +246,4 @@ func WithoutLog(sources []LogSource) error {
 var escapeSequence = regexp.MustCompile(`\x1b\[[0-9;?]*[\x20-\x2f]*[\x40-\x7e]`)
 
 // LogLine returns a line of a log that any output can show: without colors, and at most maxText long.
-func LogLine(line string) string { return clean(escapeSequence.ReplaceAllString(line, "")) }
+func LogLine(line string) string { return cleanLine(escapeSequence.ReplaceAllString(line, "")) }

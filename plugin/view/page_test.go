@@ -42,7 +42,7 @@ func TestWay(t *testing.T) {
 	s := cases()["image"]
 	withIngress(t, s, "shop.example.com", "tls.example.com", "", "*.example.com", hostileMarkup, "javascript:alert(1)", "a/../b")
 	var urls []string
-	for _, p := range Places(s) {
+	for _, p := range PlacesOf(s) {
 		urls = append(urls, p.URL)
 	}
 	want := []string{"http://shop.example.com/shop", "https://tls.example.com/shop", "", "", "", "", ""}
@@ -183,7 +183,7 @@ func TestSuggestions(t *testing.T) {
 
 // TestPieces marks only the differing parts of two values.
 func TestPieces(t *testing.T) {
-	from, to := pieces("imagepullbackoff.test/shop/checkout:5.2.0", "registry.example.com/shop/checkout:5.1.1")
+	from, to := diffPieces("imagepullbackoff.test/shop/checkout:5.2.0", "registry.example.com/shop/checkout:5.1.1")
 	if diff := cmp.Diff([]Piece{{"imagepullbackoff.test", true}, {"/shop/checkout:", false}, {"5.2.0", true}}, from); diff != "" {
 		t.Errorf("from (-want +got):\n%s", diff)
 	}
@@ -191,7 +191,7 @@ func TestPieces(t *testing.T) {
 		t.Errorf("to (-want +got):\n%s", diff)
 	}
 	long := strings.Repeat("a ", maxPieces)
-	if from, to := pieces(long, long+"b"); len(from) != 1 || len(to) != 1 {
+	if from, to := diffPieces(long, long+"b"); len(from) != 1 || len(to) != 1 {
 		t.Errorf("of long values, %d and %d pieces", len(from), len(to))
 	}
 }
@@ -199,12 +199,12 @@ func TestPieces(t *testing.T) {
 // TestReplaced counts the pods that a rollback replaces: those of other revisions, as far as the revision lacks pods.
 func TestReplaced(t *testing.T) {
 	s := cases()["image"]
-	w, err := s.Resource.Recorded("")
+	w, err := s.Resource.RecordedWorkload("")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for number, want := range map[int64]int{5: 2, 4: 2, 2: 4} {
-		if got := s.Replaced(w, &Revision{Number: number}); got != want {
+		if got := s.CountReplaced(w, &Revision{Number: number}); got != want {
 			t.Errorf("revision %d: %d pods, want %d", number, got, want)
 		}
 	}

@@ -35,7 +35,7 @@ type Objects struct {
 
 // PlanOf returns the plans of several resources as one.
 func PlanOf(plans ...*plan.Plan) *Plan {
-	all := &Plan{Meta: head("Plan"), Resources: shown(plans)}
+	all := &Plan{Meta: newMeta("Plan"), Resources: cleanView(plans)}
 	for _, p := range plans {
 		all.Restarts.Pods += p.ReplacedPods()
 		for i := range p.Objects {
@@ -53,8 +53,8 @@ func PlanOf(plans ...*plan.Plan) *Plan {
 	return all
 }
 
-// Changes reports whether anything would change, or whether it is not known that nothing would.
-func (p *Plan) Changes() bool {
+// HasChanges reports whether anything would change, or whether it is not known that nothing would.
+func (p *Plan) HasChanges() bool {
 	if p.Objects != (Objects{}) {
 		return true
 	}
@@ -66,8 +66,8 @@ func (p *Plan) Changes() bool {
 	return false
 }
 
-// Problem reports whether something is in the way of a change as a whole.
-func (p *Plan) Problem() bool {
+// HasProblem reports whether something is in the way of a change as a whole.
+func (p *Plan) HasProblem() bool {
 	for _, r := range p.Resources {
 		if r.Problem != nil {
 			return true
@@ -76,8 +76,8 @@ func (p *Plan) Problem() bool {
 	return false
 }
 
-// Blocks reports whether an object would be neither created nor changed.
-func (p *Plan) Blocks() bool {
+// HasBlockedObject reports whether an object would be neither created nor changed.
+func (p *Plan) HasBlockedObject() bool {
 	return slices.ContainsFunc(p.Resources, func(r *plan.Plan) bool {
 		return slices.ContainsFunc(r.Objects, func(o plan.Object) bool { return o.Action == plan.Blocked })
 	})
@@ -87,9 +87,9 @@ func (p *Plan) Blocks() bool {
 // the result.
 var planStates = []string{appv1.ReasonHeld, appv1.ReasonRolledBack, appv1.ReasonDependencyNotReady}
 
-// Obstacle returns the problem that blocks a change of a resource, nil without one. A problem that the resource reports already is no
+// FindObstacle returns the problem that blocks a change of a resource, nil without one. A problem that the resource reports already is no
 // obstacle: the change does not cause the problem, and may end it.
-func (p *Plan) Obstacle(now *Resource) *plan.Problem {
+func (p *Plan) FindObstacle(now *Resource) *plan.Problem {
 	reported := func(reason string) bool {
 		return slices.ContainsFunc(now.Status.Conditions, func(c metav1.Condition) bool { return c.Reason == reason })
 	}
@@ -109,14 +109,14 @@ func (p *Plan) Text(s Style) string {
 		if r.Created {
 			title += " (new)"
 		}
-		b.WriteString(s.bold(s.Line(title)) + "\n")
+		b.WriteString(s.boldText(s.OneLine(title)) + "\n")
 		for _, line := range r.Lines(math.MaxInt32, math.MaxInt32) {
-			b.WriteString(s.lines("  ", indent, line))
+			b.WriteString(s.wrapLines("  ", indent, line))
 		}
 	}
 	if p.Restarts.Pods > 0 {
-		b.WriteString(s.paint(MarkFail, "RESTART  "+CountPods(int(p.Restarts.Pods))) + "\n")
+		b.WriteString(s.paintText(MarkFail, "RESTART  "+CountPods(int(p.Restarts.Pods))) + "\n")
 	}
-	b.WriteString(s.lines("", indent, fmt.Sprintf("%d to change, %d to create, %d to delete", p.Objects.Changed, p.Objects.Created, p.Objects.Deleted)))
+	b.WriteString(s.wrapLines("", indent, fmt.Sprintf("%d to change, %d to create, %d to delete", p.Objects.Changed, p.Objects.Created, p.Objects.Deleted)))
 	return b.String()
 }

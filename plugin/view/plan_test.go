@@ -43,7 +43,7 @@ func TestPlan(t *testing.T) {
 		},
 	} {
 		p := PlanOf(c.plans...)
-		if p.Changes() != c.changes || p.Problem() != c.problem || p.Restarts.Pods != c.pods || p.Objects != c.objects {
+		if p.HasChanges() != c.changes || p.HasProblem() != c.problem || p.Restarts.Pods != c.pods || p.Objects != c.objects {
 			t.Errorf("%s: %+v", name, p)
 		}
 		text := p.Text(Style{})
@@ -72,7 +72,7 @@ func TestObstacle(t *testing.T) {
 		if reason != "" {
 			made.Problem = &plan.Problem{Reason: reason, Message: "words"}
 		}
-		if got := PlanOf(made).Obstacle(&r); (got != nil) != blocked {
+		if got := PlanOf(made).FindObstacle(&r); (got != nil) != blocked {
 			t.Errorf("%s: the obstacle is %+v", reason, got)
 		}
 	}

@@ -21,8 +21,8 @@ type PlanRow struct {
 	Change string `json:"change,omitempty"`
 }
 
-// Table returns the plan as rows, an object's first row with the effect on the object.
-func (p *Plan) Table() []PlanRow {
+// TableRows returns the plan as rows, an object's first row with the effect on the object.
+func (p *Plan) TableRows() []PlanRow {
 	var rows []PlanRow
 	for _, r := range p.Resources {
 		for i := range r.Objects {
@@ -43,7 +43,7 @@ func objectRows(o *plan.Object) []PlanRow {
 	var rows []PlanRow
 	if pods := o.Pods; pods != nil && pods.Running != pods.Wanted {
 		row := PlanRow{Field: "pods"}
-		row.From, row.To = pieces(fmt.Sprint(pods.Running), fmt.Sprint(pods.Wanted))
+		row.From, row.To = diffPieces(fmt.Sprint(pods.Running), fmt.Sprint(pods.Wanted))
 		rows = append(rows, row)
 	}
 	for i := range o.Fields {
@@ -51,7 +51,7 @@ func objectRows(o *plan.Object) []PlanRow {
 		row := PlanRow{Field: f.Path}
 		switch {
 		case f.From != nil && f.To != nil:
-			row.From, row.To = pieces(*f.From, *f.To)
+			row.From, row.To = diffPieces(*f.From, *f.To)
 		case f.From != nil:
 			row.From = []Piece{{Text: *f.From, Differs: true}}
 		case f.To != nil:
@@ -80,8 +80,8 @@ type Piece struct {
 // maxPieces is how many words of two values are compared with each other at most.
 const maxPieces = 10000
 
-// pieces returns two values in pieces that differ and pieces that both have.
-func pieces(before, after string) (from, to []Piece) {
+// diffPieces returns two values in pieces that differ and pieces that both have.
+func diffPieces(before, after string) (from, to []Piece) {
 	a, b := splitWords(before), splitWords(after)
 	if len(a)*len(b) > maxPieces {
 		return []Piece{{before, true}}, []Piece{{after, true}}

@@ -33,8 +33,8 @@ func (s *Snapshot) podGroups() []podGroup {
 			pods: s.podsOf(set.UID), wanted: int(ptr.Deref(set.Spec.Replicas, 1)),
 		})
 	}
-	for _, d := range s.deployments() {
-		if !controls(s.Resource.ObjectMeta.UID, d) && !s.Resource.scales(d.Name) {
+	for _, d := range s.relatedDeployments() {
+		if !controlsObject(s.Resource.ObjectMeta.UID, d) && !s.Resource.scalesDeployment(d.Name) {
 			continue
 		}
 		whole := podGroup{
@@ -62,9 +62,9 @@ func (s *Snapshot) podGroups() []podGroup {
 	return groups
 }
 
-// Replaced returns how many of the ready pods of a workload a rollback to a revision replaces: those of other revisions, up to the number that
+// CountReplaced returns how many of the ready pods of a workload a rollback to a revision replaces: those of other revisions, up to the number that
 // the revision lacks.
-func (s *Snapshot) Replaced(w *Workload, to *Revision) int {
+func (s *Snapshot) CountReplaced(w *Workload, to *Revision) int {
 	others, kept, wanted := 0, 0, 0
 	groups := s.podGroups()
 	for i := range groups {
@@ -128,13 +128,13 @@ const (
 // PodRows returns a row of pods for each version that runs.
 func PodRows(s *Snapshot) []PodRow {
 	var rows []PodRow
-	if s.lacks(kindsPods) {
+	if s.lacksKind(kindsPods) {
 		return nil
 	}
 	groups := s.podGroups()
 	for i := range groups {
 		g := &groups[i]
-		row := PodRow{Part: g.part, Version: Version(g.image), Image: g.image, Revision: g.revision}
+		row := PodRow{Part: g.part, Version: VersionOf(g.image), Image: g.image, Revision: g.revision}
 		several := slices.ContainsFunc(groups, func(other podGroup) bool { return other.workload == g.workload && other.revision != g.revision })
 		switch {
 		case g.canary:
@@ -145,16 +145,16 @@ func PodRows(s *Snapshot) []PodRow {
 			row.Role = roleEarlier
 		}
 		for j := range g.pods {
-			row.add(&g.pods[j], len(g.pods) <= maxCells)
+			row.addPod(&g.pods[j], len(g.pods) <= maxCells)
 		}
 		row.ToCome = max(0, g.wanted-len(g.pods))
 		rows = append(rows, row)
 	}
-	return shown(rows)
+	return cleanView(rows)
 }
 
-// add counts a pod, and adds its cell.
-func (r *PodRow) add(pod *corev1.Pod, cell bool) {
+// addPod counts a pod, and adds its cell.
+func (r *PodRow) addPod(pod *corev1.Pod, cell bool) {
 	n := podNode(pod)
 	switch n.Mark {
 	case MarkGood:
@@ -222,7 +222,7 @@ func PodLines(s *Snapshot) (lines []PodLine, more int) {
 	for i := range groups {
 		for j := range groups[i].pods {
 			pod := &groups[i].pods[j]
-			line := PodLine{Node: podNode(pod), Version: Version(groups[i].image)}
+			line := PodLine{Node: podNode(pod), Version: VersionOf(groups[i].image)}
 			for c := range pod.Spec.Containers {
 				line.Containers = append(line.Containers, pod.Spec.Containers[c].Name)
 			}
@@ -236,9 +236,9 @@ func PodLines(s *Snapshot) (lines []PodLine, more int) {
 	}
 	slices.SortStableFunc(lines, func(a, b PodLine) int { return cmp.Compare(markRank(a.Mark), markRank(b.Mark)) })
 	if more = len(lines) - maxPodLines; more > 0 {
-		return shown(lines[:maxPodLines]), more
+		return cleanView(lines[:maxPodLines]), more
 	}
-	return shown(lines), 0
+	return cleanView(lines), 0
 }
 
 func markRank(m Mark) int { return slices.Index([]Mark{MarkBad, MarkBusy, MarkGood}, m) }

@@ -47,21 +47,21 @@ type Progress struct {
 }
 
 // ProgressOf returns how far a resource is.
-func ProgressOf(s *Snapshot) *Progress { return shown(progressOf(s)) }
+func ProgressOf(s *Snapshot) *Progress { return cleanView(progressOf(s)) }
 
 func progressOf(s *Snapshot) *Progress {
 	row := RowOf(&s.Resource)
 	p := &Progress{
-		Meta: head("Progress"), Resource: row.Kind, Namespace: row.Namespace, Name: row.Name, State: row.State, Reason: row.Reason,
+		Meta: newMeta("Progress"), Resource: row.Kind, Namespace: row.Namespace, Name: row.Name, State: row.State, Reason: row.Reason,
 		Message: row.Message, To: row.Image,
 	}
 	p.Schedule = row.Schedule
-	p.ready = row.State != StateDeleting && s.Resource.Observed() && s.Resource.condition(appv1.ConditionReady).Status == metav1.ConditionTrue
+	p.ready = row.State != StateDeleting && s.Resource.IsObserved() && s.Resource.conditionOf(appv1.ConditionReady).Status == metav1.ConditionTrue
 	if row.Schedule != nil {
 		p.noteRuns(s)
 		return p
 	}
-	if s.lacks(kindsDeployments) || s.lacks(kindsPods) {
+	if s.lacksKind(kindsDeployments) || s.lacksKind(kindsPods) {
 		p.NotShown = s.Missing
 		// Of a CloudManager, the status counts tiers.
 		if _, err := fmt.Sscanf(row.Ready, "%d/%d", &p.Ready, &p.Wanted); err == nil {
@@ -74,12 +74,12 @@ func progressOf(s *Snapshot) *Progress {
 		ready := countReady(pods)
 		p.Ready += ready
 		p.Starting += len(pods) - ready
-		p.note(podsNotReady(pods), health.StatefulSet(set, pods))
+		p.noteWorkload(podsNotReady(pods), health.StatefulSet(set, pods))
 	}
-	for _, d := range s.deployments() {
+	for _, d := range s.relatedDeployments() {
 		if isCanary(d) { // Its pods are in addition to the wanted ones.
 			pods := s.podsOfDeployment(d)
-			p.note(podsNotReady(pods), health.Deployment(d, pods, s.Now))
+			p.noteWorkload(podsNotReady(pods), health.Deployment(d, pods, s.Now))
 			continue
 		}
 		p.Wanted += int(ptr.Deref(d.Spec.Replicas, 1))
@@ -97,7 +97,7 @@ func progressOf(s *Snapshot) *Progress {
 			ready := countReady(pods)
 			p.Ready += ready
 			p.Starting += len(pods) - ready
-			p.note(podsNotReady(pods), verdict)
+			p.noteWorkload(podsNotReady(pods), verdict)
 		}
 		if len(sets) == 0 {
 			p.Ready += int(d.Status.ReadyReplicas)
@@ -106,8 +106,8 @@ func progressOf(s *Snapshot) *Progress {
 	return p
 }
 
-// note records the pods of a workload that are not ready, and the workload's problem; a rollout under way is no problem.
-func (p *Progress) note(pods []Node, verdict health.Verdict) {
+// noteWorkload records the pods of a workload that are not ready, and the workload's problem; a rollout under way is no problem.
+func (p *Progress) noteWorkload(pods []Node, verdict health.Verdict) {
 	p.Pods = append(p.Pods, pods...)
 	p.unsettled = p.unsettled || !verdict.Ready
 	if p.Cause == "" && !verdict.Ready && !verdict.UnderWay() {
@@ -118,11 +118,11 @@ func (p *Progress) note(pods []Node, verdict health.Verdict) {
 // noteRuns records the latest run of a Task and its pods. The Task is unsettled while a run has not ended, or while the status has another run,
 // or another state of this one.
 func (p *Progress) noteRuns(s *Snapshot) {
-	if s.lacks(kindsJobs) {
+	if s.lacksKind(kindsJobs) {
 		p.NotShown, p.unsettled = s.Missing, p.Schedule.Active > 0
 		return
 	}
-	runs := s.runs()
+	runs := s.taskJobs()
 	if len(runs) == 0 {
 		return
 	}
@@ -145,26 +145,26 @@ func (p *Progress) noteRuns(s *Snapshot) {
 	}
 }
 
-// Ended returns why it makes no sense to wait for a Task: its latest run has failed or was missed; empty while a run has not ended, and where nothing
+// EndReason returns why it makes no sense to wait for a Task: its latest run has failed or was missed; empty while a run has not ended, and where nothing
 // is wrong.
-func (p *Progress) Ended() string {
+func (p *Progress) EndReason() string {
 	if p.Schedule == nil || p.unsettled || p.State != StateFailing {
 		return ""
 	}
 	return "is not ready: " + p.Reason + ": " + p.Message
 }
 
-// Done reports whether the resource is ready by its latest spec.
-func (p *Progress) Done() bool { return p.ready && !p.unsettled }
+// IsDone reports whether the resource is ready by its latest spec.
+func (p *Progress) IsDone() bool { return p.ready && !p.unsettled }
 
 // InForce reports whether the latest spec is in force, whatever the pods do.
 func InForce(r *Resource) bool {
-	applied := r.condition(appv1.ConditionApplied)
-	return r.Observed() && (applied.Status == "True" || applied.Status == "Unknown" && r.condition(appv1.ConditionReady).Status == "True")
+	applied := r.conditionOf(appv1.ConditionApplied)
+	return r.IsObserved() && (applied.Status == "True" || applied.Status == "Unknown" && r.conditionOf(appv1.ConditionReady).Status == "True")
 }
 
-// Line is the progress in one line, which stays the same while nothing changes.
-func (p *Progress) Line() string {
+// OneLine is the progress in one line, which stays the same while nothing changes.
+func (p *Progress) OneLine() string {
 	if p.Schedule != nil {
 		line := fmt.Sprintf("%s %s/%s: %s", p.Resource, p.Namespace, p.Name, p.Reason)
 		for _, more := range []string{p.Run, p.Cause} {
@@ -172,21 +172,21 @@ func (p *Progress) Line() string {
 				line += "; " + more
 			}
 		}
-		return line + p.missing()
+		return line + p.missingText()
 	}
 	line := fmt.Sprintf("%s %s/%s: %s, %d of %d ready", p.Resource, p.Namespace, p.Name, p.Reason, p.Ready, p.Wanted)
 	if len(p.NotShown) == 0 {
 		line += fmt.Sprintf(", %d starting, %d old", p.Starting, p.Old)
 	}
-	line += p.missing()
+	line += p.missingText()
 	if p.Cause != "" {
 		line += "; " + p.Cause
 	}
 	return line
 }
 
-// missing names the kinds of objects that could not be listed.
-func (p *Progress) missing() string {
+// missingText names the kinds of objects that could not be listed.
+func (p *Progress) missingText() string {
 	text := ""
 	for _, m := range p.NotShown {
 		text += "; not shown: " + m.String()
@@ -212,22 +212,22 @@ const barWidth = 24
 func (p *Progress) Text(s Style, elapsed, limit time.Duration, height int) string {
 	change := ShortImage(p.To)
 	if p.From != "" && p.From != p.To {
-		from, to := Versions(p.From, p.To)
+		from, to := DifferingVersions(p.From, p.To)
 		change = from + " → " + to
 	}
 	lines := []string{
 		fmt.Sprintf("%s %s/%s   %s   %s of %s", p.Resource, p.Namespace, p.Name, change, longDuration(elapsed), longDuration(limit)),
-		"new  " + bar(p.Ready, p.Starting, p.Wanted) + fmt.Sprintf("  %d/%d ready, %d starting", p.Ready, p.Wanted, p.Starting),
+		"new  " + drawBar(p.Ready, p.Starting, p.Wanted) + fmt.Sprintf("  %d/%d ready, %d starting", p.Ready, p.Wanted, p.Starting),
 	}
 	if p.Schedule != nil {
 		lines = []string{lines[0], cmp.Or(p.Run, noRunYet)}
 	}
 	if p.Old > 0 {
-		lines = append(lines, "old  "+bar(p.Old, 0, p.Wanted)+fmt.Sprintf("  %d to go", p.Old))
+		lines = append(lines, "old  "+drawBar(p.Old, 0, p.Wanted)+fmt.Sprintf("  %d to go", p.Old))
 	}
 	var b strings.Builder
 	for _, line := range lines {
-		b.WriteString(s.lines("", indent, line))
+		b.WriteString(s.wrapLines("", indent, line))
 	}
 	b.WriteString(p.podsText(s, height-strings.Count(b.String(), "\n"), height > 0))
 	return b.String()
@@ -242,13 +242,13 @@ func (p *Progress) podsText(s Style, room int, limited bool) string {
 		if len(pod.Notes) > 0 {
 			line += ": " + pod.Notes[0]
 		}
-		entries = append(entries, s.lines("  "+pod.Mark.Sign()+" ", indent, line))
+		entries = append(entries, s.wrapLines("  "+pod.Mark.Sign()+" ", indent, line))
 	}
 	var b strings.Builder
 	for i, entry := range entries {
 		left := len(entries) - i
 		if room -= strings.Count(entry, "\n"); limited && (room < 0 || room == 0 && left > 1) {
-			b.WriteString(s.plain(fmt.Sprintf("  … %d more\n", left)))
+			b.WriteString(s.plainText(fmt.Sprintf("  … %d more\n", left)))
 			break
 		}
 		b.WriteString(entry)
@@ -256,8 +256,8 @@ func (p *Progress) podsText(s Style, room int, limited bool) string {
 	return b.String()
 }
 
-// bar draws how many of all are done and half done.
-func bar(done, half, all int) string {
+// drawBar draws how many of all are done and half done.
+func drawBar(done, half, all int) string {
 	if all <= 0 {
 		return strings.Repeat("░", barWidth)
 	}

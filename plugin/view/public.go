@@ -9,11 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Public returns a copy of a snapshot for readers without rights of their own, who see by the rights of a program. It lacks the messages that containers
-// leave when they end, which can be lines of a log. The values that hider hides are missing in all that others have written to events and to
+// PublicCopy returns a copy of a snapshot for readers without rights of their own, who see by the rights of a program. It lacks the messages that containers
+// leave when they end, which can be lines of a log. The values that newHider hides are missing in all that others have written to events and to
 // statuses, and the views of the copy hide the values of all variables.
-func (s *Snapshot) Public() *Snapshot {
-	public, without := *s, s.hider()
+func (s *Snapshot) PublicCopy() *Snapshot {
+	public, without := *s, s.newHider()
 	public.public = true
 	public.Resource = publicResource(&s.Resource, without)
 	public.Deployments, public.StatefulSets, public.ReplicaSets = slices.Clone(s.Deployments), slices.Clone(s.StatefulSets), slices.Clone(s.ReplicaSets)
@@ -58,7 +58,7 @@ func PublicRow(r *Resource) Row {
 	s := Snapshot{Resource: *r}
 	found := values{}
 	found.addSpec(toMap(r.Spec))
-	public := publicResource(r, found.hider(s.named()))
+	public := publicResource(r, found.newHider(s.namedWords()))
 	return RowOf(&public)
 }
 
@@ -136,7 +136,7 @@ func (s *Snapshot) HideValues(spec map[string]any) map[string]any {
 // hideChanges returns changes in which the values that HideValues hides are hidden.
 func (s *Snapshot) hideChanges(changes []Change) []Change {
 	if s.public {
-		return withoutVariables(Redact(changes))
+		return withoutVariables(RedactChanges(changes))
 	}
-	return Redact(changes)
+	return RedactChanges(changes)
 }

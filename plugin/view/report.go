@@ -25,25 +25,25 @@ const (
 func ReportOf(s *Snapshot, about []string) string {
 	r := &s.Resource
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s: %s\n\n", r.Object(), r.State())
-	fmt.Fprintf(&b, reportHead+"\n", r.Command("logs"))
-	without := s.hider()
+	fmt.Fprintf(&b, "# %s: %s\n\n", r.ObjectName(), r.State())
+	fmt.Fprintf(&b, reportHead+"\n", r.PluginCommand("logs"))
+	without := s.newHider()
 	part := func(title, text string) {
 		if text = strings.TrimSpace(text); text != "" {
-			fmt.Fprintf(&b, "\n## %s\n\n```text\n%s\n```\n", title, CutLines(fenced(without(text)), maxPart))
+			fmt.Fprintf(&b, "\n## %s\n\n```text\n%s\n```\n", title, CutLines(escapeFence(without(text)), maxPart))
 		}
 	}
 	about = append(slices.Clone(about), "time: "+s.Now.UTC().Format(time.RFC3339))
 	for i := range about {
-		about[i] = clean(about[i])
+		about[i] = cleanLine(about[i])
 	}
 	part("Versions", strings.Join(about, "\n"))
 	part("Why", WhyOf(s, maxReportEvents).Text(Style{}, s.Now))
 	part("Objects", TreeOf(s, TreeOptions{Limit: maxReportPods}).Text(Style{}, s.Now))
-	for _, name := range slices.Concat([]string{""}, r.parts()) {
+	for _, name := range slices.Concat([]string{""}, r.partNames()) {
 		if history, err := HistoryOf(s, Part(name)); err == nil {
 			for i := range history.Revisions {
-				history.Revisions[i].Changes = withoutVariables(Redact(history.Revisions[i].Changes))
+				history.Revisions[i].Changes = withoutVariables(RedactChanges(history.Revisions[i].Changes))
 			}
 			part(strings.TrimSpace("History "+name), history.Text(Style{}, s.Now))
 		}
@@ -58,8 +58,8 @@ func ReportOf(s *Snapshot, about []string) string {
 	return b.String()
 }
 
-// fenced returns a text that does not end the block of Markdown that it is in.
-func fenced(text string) string { return strings.ReplaceAll(text, "```", "'''") }
+// escapeFence returns a text that does not end the block of Markdown that it is in.
+func escapeFence(text string) string { return strings.ReplaceAll(text, "```", "'''") }
 
 // CutLines returns the first lines of a text, of so many bytes together, and how many lines are left out.
 func CutLines(text string, most int) string {
@@ -81,7 +81,7 @@ func (s *Snapshot) conditionLines() string {
 		if c.ObservedGeneration != 0 && c.ObservedGeneration != s.Resource.ObjectMeta.Generation {
 			line += ", of an earlier spec"
 		}
-		b.WriteString(clean(line+": "+c.Message) + "\n")
+		b.WriteString(cleanLine(line+": "+c.Message) + "\n")
 	}
 	return b.String()
 }

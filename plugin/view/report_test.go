@@ -23,7 +23,7 @@ func reported() *Snapshot {
 	const said = `container "cart": cannot run "--token=S3CR3T-argument"; GET http://10.0.0.1/live?token=S3CR3T-query, S3CR3T-greeting, S3CR3T-earlier`
 	app.Status.ObservedGeneration = 2
 	app.Status.Conditions = []metav1.Condition{condition(appv1.ConditionReady, metav1.ConditionFalse, appv1.ReasonCrashLoopBackOff, said)}
-	r, _ := Of(app)
+	r, _ := ResourceOf(app)
 	s := crashing()
 	s.Resource = r
 	s.Pods[2].Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 2, Message: "S3CR3T-end"}
@@ -64,7 +64,7 @@ func TestReportBounded(t *testing.T) {
 	if fences := strings.Count(text, "```"); fences%2 != 0 || fences != 2*strings.Count(text, "\n## ") {
 		t.Errorf("%d fences of %d parts", fences, strings.Count(text, "\n## "))
 	}
-	if strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && unprintable(r) }) {
+	if strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && isUnprintable(r) }) {
 		t.Error("it has characters that are not printed")
 	}
 	if !strings.Contains(text, "more lines") {

@@ -93,7 +93,7 @@ const LastGood = appv1.HoldLastGood
 
 // CanaryReady reports whether every pod of the canary is ready.
 func (r *Resource) CanaryReady() bool {
-	return r.Canary != nil && r.condition(appv1.ConditionCanaryReady).Status == metav1.ConditionTrue
+	return r.Canary != nil && r.conditionOf(appv1.ConditionCanaryReady).Status == metav1.ConditionTrue
 }
 
 // HeldAt returns the value of the annotation for a hold: a ReplicaSet, or LastGood; empty without the annotation.
@@ -101,7 +101,7 @@ func (r *Resource) HeldAt() string { return r.ObjectMeta.Annotations[appv1.Annot
 
 // TemplateKept reports whether the Deployment keeps the pod template of before its adoption.
 func (r *Resource) TemplateKept() bool {
-	return r.condition(appv1.ConditionApplied).Reason == appv1.ReasonTemplateKept
+	return r.conditionOf(appv1.ConditionApplied).Reason == appv1.ReasonTemplateKept
 }
 
 // CanRefresh reports whether a refresh changes something: a rendering, a size, defaults, or a pod template that an adoption has kept.
@@ -135,8 +135,8 @@ func (r *Resource) WantedPods() int32 {
 	return 1
 }
 
-// scales reports whether the resource scales the Deployment with a name, including a Deployment that another tool controls.
-func (r *Resource) scales(deployment string) bool {
+// scalesDeployment reports whether the resource scales the Deployment with a name, including a Deployment that another tool controls.
+func (r *Resource) scalesDeployment(deployment string) bool {
 	return slices.ContainsFunc(r.Workloads, func(w Workload) bool { return w.Scaled && w.Name == deployment })
 }
 
@@ -145,32 +145,32 @@ func (r *Resource) KeepsData() bool {
 	return slices.ContainsFunc(r.Workloads, func(w Workload) bool { return w.Kind == KindStatefulSet })
 }
 
-// Object returns how a resource is called in a sentence, such as "App shop/cart".
-func (r *Resource) Object() string {
+// ObjectName returns how a resource is called in a sentence, such as "App shop/cart".
+func (r *Resource) ObjectName() string {
 	return r.Kind + " " + r.ObjectMeta.Namespace + "/" + r.ObjectMeta.Name
 }
 
-// condition returns a condition of the resource, an empty one if it has none of the type.
-func (r *Resource) condition(kind string) metav1.Condition {
+// conditionOf returns a condition of the resource, an empty one if it has none of the type.
+func (r *Resource) conditionOf(kind string) metav1.Condition {
 	if c := meta.FindStatusCondition(r.Status.Conditions, kind); c != nil {
 		return *c
 	}
 	return metav1.Condition{Type: kind, Status: metav1.ConditionUnknown}
 }
 
-// Observed reports whether the status speaks of the latest change of the spec.
-func (r *Resource) Observed() bool { return r.Status.ObservedGeneration >= r.ObjectMeta.Generation }
+// IsObserved reports whether the status speaks of the latest change of the spec.
+func (r *Resource) IsObserved() bool { return r.Status.ObservedGeneration >= r.ObjectMeta.Generation }
 
-// verdict returns the most important condition: Ready during a pause, else Stalled if it is true, else Applied if the spec is not in force
+// mainCondition returns the most important condition: Ready during a pause, else Stalled if it is true, else Applied if the spec is not in force
 // and the pods are ready, and Ready otherwise.
-func (r *Resource) verdict() metav1.Condition {
-	if c := r.condition(appv1.ConditionReady); c.Reason == appv1.ReasonPaused {
+func (r *Resource) mainCondition() metav1.Condition {
+	if c := r.conditionOf(appv1.ConditionReady); c.Reason == appv1.ReasonPaused {
 		return c
 	}
-	if c := r.condition(appv1.ConditionStalled); c.Status == metav1.ConditionTrue {
+	if c := r.conditionOf(appv1.ConditionStalled); c.Status == metav1.ConditionTrue {
 		return c
 	}
-	ready, applied := r.condition(appv1.ConditionReady), r.condition(appv1.ConditionApplied)
+	ready, applied := r.conditionOf(appv1.ConditionReady), r.conditionOf(appv1.ConditionApplied)
 	if ready.Status == metav1.ConditionTrue && applied.Status == metav1.ConditionFalse {
 		return applied
 	}
@@ -243,8 +243,8 @@ func (r *Resource) GitOps() string {
 	return ""
 }
 
-// Runnable returns the workload of a part whose pods a command can run in: a Deployment. The part is empty for a kind with one workload.
-func (r *Resource) Runnable(part Part) (*Workload, error) {
+// RunnableWorkload returns the workload of a part whose pods a command can run in: a Deployment. The part is empty for a kind with one workload.
+func (r *Resource) RunnableWorkload(part Part) (*Workload, error) {
 	var parts []string
 	for i := range r.Workloads {
 		switch w := &r.Workloads[i]; {
@@ -257,9 +257,9 @@ func (r *Resource) Runnable(part Part) (*Workload, error) {
 	}
 	switch {
 	case len(parts) == 0:
-		return nil, fmt.Errorf("%s has no parts; leave out --part", r.Object())
+		return nil, fmt.Errorf("%s has no parts; leave out --part", r.ObjectName())
 	case part == "":
-		return nil, fmt.Errorf("%s has several Deployments; choose with --part %s", r.Object(), strings.Join(parts, " or --part "))
+		return nil, fmt.Errorf("%s has several Deployments; choose with --part %s", r.ObjectName(), strings.Join(parts, " or --part "))
 	}
 	return nil, fmt.Errorf("part %q has no Deployment; choose %s", part, strings.Join(parts, " or "))
 }

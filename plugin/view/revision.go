@@ -77,17 +77,17 @@ func writtenAt(rs *appsv1.ReplicaSet) *metav1.Time {
 // InForceFor is the time since the revision came into force, in words: "9d", "over 3m", or that it is not known.
 func (r *Revision) InForceFor(now time.Time) string {
 	if r.Since == nil && r.SinceAtLatest != nil {
-		return "over " + age(r.SinceAtLatest, now)
+		return "over " + ageOf(r.SinceAtLatest, now)
 	}
-	return cmp.Or(age(r.Since, now), "not known")
+	return cmp.Or(ageOf(r.Since, now), "not known")
 }
 
-// revision returns the record of a ReplicaSet of a Deployment. A record that does not make the pods of the ReplicaSet is ignored. The current
+// recordedRevision returns the record of a ReplicaSet of a Deployment. A record that does not make the pods of the ReplicaSet is ignored. The current
 // revision is that of the Deployment, so a user with the right to create ReplicaSets alone cannot choose it.
-func (s *Snapshot) revision(w *Workload, d *appsv1.Deployment, rs *appsv1.ReplicaSet) Revision {
+func (s *Snapshot) recordedRevision(w *Workload, d *appsv1.Deployment, rs *appsv1.ReplicaSet) Revision {
 	current := revisionOf(rs) == revisionOf(d)
 	rev := Revision{
-		Number: revisionOf(rs), Current: current, ReplicaSet: rs.Name, Created: created(rs.ObjectMeta), Image: mainImage(rs.Spec.Template.Spec.Containers),
+		Number: revisionOf(rs), Current: current, ReplicaSet: rs.Name, Created: createdAt(rs.ObjectMeta), Image: mainImage(rs.Spec.Template.Spec.Containers),
 		Pods: fmt.Sprintf("%d/%d", rs.Status.ReadyReplicas, ptr.Deref(rs.Spec.Replicas, 1)),
 	}
 	if rs.Annotations[annotationRevisionHistory] == "" {
@@ -105,18 +105,18 @@ func (s *Snapshot) revision(w *Workload, d *appsv1.Deployment, rs *appsv1.Replic
 	}
 	rev.Spec = recorded
 	if current {
-		if verdict := s.Resource.verdict(); verdict.Status != metav1.ConditionTrue || verdict.Type == appv1.ConditionStalled {
+		if verdict := s.Resource.mainCondition(); verdict.Status != metav1.ConditionTrue || verdict.Type == appv1.ConditionStalled {
 			rev.Note = verdict.Reason
 		}
 	}
-	if rev.NoHold = unheld(rs); rev.NoHold != "" {
+	if rev.NoHold = whyUnheld(rs); rev.NoHold != "" {
 		rev.Note = strings.TrimPrefix(rev.Note+"; "+rev.NoHold+": no hold", "; ")
 	}
 	return rev
 }
 
-// unheld returns why a ReplicaSet with a record of its spec cannot be held, empty if it can.
-func unheld(rs *appsv1.ReplicaSet) string {
+// whyUnheld returns why a ReplicaSet with a record of its spec cannot be held, empty if it can.
+func whyUnheld(rs *appsv1.ReplicaSet) string {
 	switch in, err := resource.DecodeInputs(rs.Annotations[appv1.AnnotationLastAppliedInputs]); {
 	case err != nil:
 		return "no record of its inputs"
@@ -146,14 +146,14 @@ func (w *Workload) recordOn(d *appsv1.Deployment, rs *appsv1.ReplicaSet) (record
 		return nil, "unreadable record"
 	}
 	recorded = toMap(spec)
-	if image, _ := recorded["image"].(string); image == "" || !runs(rs, image) || !w.makes(record, d, rs) {
+	if image, _ := recorded["image"].(string); image == "" || !runsImage(rs, image) || !w.makesPods(record, d, rs) {
 		return nil, "record unlike its pods"
 	}
 	return recorded, ""
 }
 
-// runs reports whether a container of a ReplicaSet runs an image.
-func runs(rs *appsv1.ReplicaSet, image string) bool {
+// runsImage reports whether a container of a ReplicaSet runs an image.
+func runsImage(rs *appsv1.ReplicaSet, image string) bool {
 	for i := range rs.Spec.Template.Spec.Containers {
 		if rs.Spec.Template.Spec.Containers[i].Image == image {
 			return true
@@ -162,10 +162,10 @@ func runs(rs *appsv1.ReplicaSet, image string) bool {
 	return false
 }
 
-// makes reports whether a record makes the pods of a ReplicaSet, with the recorded inputs. Fields that the record does not state do not count,
+// makesPods reports whether a record makes the pods of a ReplicaSet, with the recorded inputs. Fields that the record does not state do not count,
 // as when the operator holds a ReplicaSet. It is true for pods that no record makes: those that an adoption has kept, and those without a
 // record of the inputs.
-func (w *Workload) makes(record string, d *appsv1.Deployment, rs *appsv1.ReplicaSet) bool {
+func (w *Workload) makesPods(record string, d *appsv1.Deployment, rs *appsv1.ReplicaSet) bool {
 	inputs, err := resource.DecodeInputs(rs.Annotations[appv1.AnnotationLastAppliedInputs])
 	if err != nil || inputs.Kept || w.built == nil {
 		return true
@@ -178,6 +178,6 @@ func (w *Workload) makes(record string, d *appsv1.Deployment, rs *appsv1.Replica
 	if err != nil {
 		return false
 	}
-	changes := Compare(toMap(built.Template), toMap(rs.Spec.Template))
+	changes := CompareSpecs(toMap(built.Template), toMap(rs.Spec.Template))
 	return !slices.ContainsFunc(changes, func(c Change) bool { return c.Old != nil })
 }

@@ -13,11 +13,11 @@ type Operation struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// Rollback returns the operations that restore a recorded spec, for fields that differ only. The number of pods and the auxiliary objects
+// RollbackOperations returns the operations that restore a recorded spec, for fields that differ only. The number of pods and the auxiliary objects
 // stay.
-func Rollback(now map[string]any, path string, to *Revision) []Operation {
+func RollbackOperations(now map[string]any, path string, to *Revision) []Operation {
 	var ops []Operation
-	for _, field := range slices.Sorted(maps.Keys(union(now, to.Spec))) {
+	for _, field := range slices.Sorted(maps.Keys(unionOf(now, to.Spec))) {
 		if slices.Contains(unrecorded, field) {
 			continue
 		}
@@ -35,16 +35,16 @@ func Rollback(now map[string]any, path string, to *Revision) []Operation {
 	return ops
 }
 
-// Changes returns the changes of a rollback to a revision.
-func Changes(now map[string]any, to *Revision) []Change {
+// RollbackChanges returns the changes of a rollback to a revision.
+func RollbackChanges(now map[string]any, to *Revision) []Change {
 	shown := maps.Clone(now)
 	for _, field := range unrecorded {
 		delete(shown, field)
 	}
-	return Compare(shown, to.Spec)
+	return CompareSpecs(shown, to.Spec)
 }
 
-func union(a, b map[string]any) map[string]any {
+func unionOf(a, b map[string]any) map[string]any {
 	all := maps.Clone(a)
 	maps.Copy(all, b)
 	return all

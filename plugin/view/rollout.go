@@ -37,7 +37,7 @@ func RolloutOf(s *Snapshot) *Rollout {
 			began = created
 		}
 	}
-	r := &Rollout{Version: Version(newest.image), Wanted: newest.wanted, Elapsed: s.Now.Sub(began)}
+	r := &Rollout{Version: VersionOf(newest.image), Wanted: newest.wanted, Elapsed: s.Now.Sub(began)}
 	for i := range newest.pods {
 		if since, ready := readySince(&newest.pods[i]); ready {
 			r.Ready = append(r.Ready, max(0, since.Sub(began)))
@@ -47,7 +47,7 @@ func RolloutOf(s *Snapshot) *Rollout {
 	if n := len(r.Ready); n >= leastReady && n < r.Wanted {
 		r.Left = r.Elapsed * time.Duration(r.Wanted-n) / time.Duration(n)
 	}
-	return shown(r)
+	return cleanView(r)
 }
 
 // readySince returns the time since which a pod is ready.

@@ -51,10 +51,10 @@ type List struct {
 func RowOf(r *Resource) Row {
 	row := Row{
 		Kind: r.Kind, Namespace: r.ObjectMeta.Namespace, Name: r.ObjectMeta.Name, Ready: r.Ready, State: r.State(), Image: r.Image, Pods: r.Pods,
-		Created: created(r.ObjectMeta), TemplateKept: r.TemplateKept(), Labels: r.ObjectMeta.Labels,
+		Created: createdAt(r.ObjectMeta), TemplateKept: r.TemplateKept(), Labels: r.ObjectMeta.Labels,
 		Schedule: r.Schedule,
 	}
-	switch verdict := r.verdict(); row.State {
+	switch verdict := r.mainCondition(); row.State {
 	case StateUnobserved:
 		row.Reason, row.Message, row.Since = string(StateUnobserved), messageUnobserved, r.changedAt()
 	case StateDeleting:
@@ -68,16 +68,16 @@ func RowOf(r *Resource) Row {
 	if r.LastGoodImage != r.Image && row.State != StateReady {
 		row.Serving = r.LastGoodImage
 	}
-	if r.Observed() {
+	if r.IsObserved() {
 		row.Pending = r.Status.Pending
 	}
-	row.Cause = r.cause(&row)
-	return shown(row)
+	row.Cause = r.causeText(&row)
+	return cleanView(row)
 }
 
 // changedAt returns when the spec was last changed, or else when the resource was created.
 func (r *Resource) changedAt() *metav1.Time {
-	return cmp.Or(r.changedBy().Time, created(r.ObjectMeta))
+	return cmp.Or(r.changedBy().Time, createdAt(r.ObjectMeta))
 }
 
 // Why is the reason, empty where it repeats the state or adds nothing to the cause.
@@ -103,8 +103,8 @@ func (r *Row) Words() string {
 	return words
 }
 
-// Rows returns the table of resources, the most urgent first. The order within a state is by namespace, kind and name.
-func Rows(resources []Resource, missing []Missing) *List { return RowsBy(RowOf, resources, missing) }
+// RowsOf returns the table of resources, the most urgent first. The order within a state is by namespace, kind and name.
+func RowsOf(resources []Resource, missing []Missing) *List { return RowsBy(RowOf, resources, missing) }
 
 // RowsBy returns the table of resources with the rows that a function makes of them: RowOf or PublicRow.
 func RowsBy(row func(*Resource) Row, resources []Resource, missing []Missing) *List {
@@ -117,13 +117,13 @@ func RowsBy(row func(*Resource) Row, resources []Resource, missing []Missing) *L
 
 // ListOf returns the table of rows, which it sorts.
 func ListOf(rows []Row, missing []Missing) *List {
-	list := &List{Meta: head("List"), Items: rows, NotShown: shown(missing)}
+	list := &List{Meta: newMeta("List"), Items: rows, NotShown: cleanView(missing)}
 	if rows == nil {
 		list.Items = []Row{}
 	}
 	slices.SortStableFunc(list.Items, func(a, b Row) int {
-		group, down, state := a.rank()
-		otherGroup, otherDown, otherState := b.rank()
+		group, down, state := a.needRank()
+		otherGroup, otherDown, otherState := b.needRank()
 		return cmp.Or(
 			cmp.Compare(group, otherGroup), cmp.Compare(down, otherDown), cmp.Compare(state, otherState), cmp.Compare(a.Namespace, b.Namespace),
 			cmp.Compare(kindRank(a.Kind), kindRank(b.Kind)), cmp.Compare(a.Name, b.Name),
@@ -136,8 +136,8 @@ func kindRank(kind string) int {
 	return slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == kind })
 }
 
-// created returns when an object was created, nil if unknown.
-func created(obj metav1.ObjectMeta) *metav1.Time {
+// createdAt returns when an object was created, nil if unknown.
+func createdAt(obj metav1.ObjectMeta) *metav1.Time {
 	if obj.CreationTimestamp.IsZero() {
 		return nil
 	}
@@ -175,14 +175,14 @@ func (l *List) Text(s Style, now time.Time, o ListOptions) string {
 		t.painted = 2
 	}
 	if !o.NoHead {
-		t.add("", cells(slices.Concat([]string{"NAME", "STATE"}, columns.names), "NAMESPACE", "IMAGE", "LABELS", "MESSAGE")...)
+		t.addRow("", cells(slices.Concat([]string{"NAME", "STATE"}, columns.names), "NAMESPACE", "IMAGE", "LABELS", "MESSAGE")...)
 	}
 	for i := range l.Items {
 		row := &l.Items[i]
-		t.add(row.State.Mark(), cells(slices.Concat([]string{row.Kind + "/" + row.Name, string(row.State)}, columns.of(row, now)),
-			row.Namespace, cmp.Or(row.Image, "-"), row.labels(), row.note(o.Wide))...)
+		t.addRow(row.State.Mark(), cells(slices.Concat([]string{row.Kind + "/" + row.Name, string(row.State)}, columns.of(row, now)),
+			row.Namespace, cmp.Or(row.Image, "-"), row.labelsText(), row.noteText(o.Wide))...)
 	}
-	return t.text(s) + notShown(s, l.NotShown)
+	return t.drawText(s) + notShown(s, l.NotShown)
 }
 
 // hasTasksAlone reports whether all rows are of Tasks, and there is one.
@@ -198,18 +198,18 @@ type columns struct {
 
 var (
 	podColumns = columns{[]string{"READY", "SINCE"}, func(row *Row, now time.Time) []string {
-		return []string{cmp.Or(row.Ready, "-"), cmp.Or(age(row.Since, now), "-")}
+		return []string{cmp.Or(row.Ready, "-"), cmp.Or(ageOf(row.Since, now), "-")}
 	}}
 	runColumns = columns{[]string{"SCHEDULE", "LAST", "RESULT", "NEXT"}, func(row *Row, now time.Time) []string {
 		runs := row.Schedule
 		return []string{
-			runs.Cron, cmp.Or(age(runs.LastStarted(), now), "-"), cmp.Or(runs.LastResult(), "-"), cmp.Or(runs.NextIn(now), "-"),
+			runs.Cron, cmp.Or(ageOf(runs.LastStarted(), now), "-"), cmp.Or(runs.LastResult(), "-"), cmp.Or(runs.NextIn(now), "-"),
 		}
 	}}
 )
 
-// labels returns the labels as kubectl prints them.
-func (r *Row) labels() string {
+// labelsText returns the labels as kubectl prints them.
+func (r *Row) labelsText() string {
 	var words []string
 	for _, key := range slices.Sorted(maps.Keys(r.Labels)) {
 		words = append(words, key+"="+r.Labels[key])
@@ -220,8 +220,8 @@ func (r *Row) labels() string {
 // Orders are the ways to sort a list, the default first.
 var Orders = []string{"need", "name", "since"}
 
-// Sort sorts the list by one of Orders. The list is sorted by need when it is made.
-func (l *List) Sort(order string) {
+// SortBy sorts the list by one of Orders. The list is sorted by need when it is made.
+func (l *List) SortBy(order string) {
 	slices.SortStableFunc(l.Items, func(a, b Row) int {
 		switch order {
 		case "name":
@@ -241,8 +241,8 @@ func (r *Row) sinceTime() time.Time {
 	return r.Since.Time
 }
 
-// note returns the last column of the table: the reason and the cause, or the whole message.
-func (r *Row) note(whole bool) string {
+// noteText returns the last column of the table: the reason and the cause, or the whole message.
+func (r *Row) noteText(whole bool) string {
 	text := r.Cause
 	if whole {
 		text = r.Words()
@@ -260,7 +260,7 @@ func (r *Row) note(whole bool) string {
 func notShown(s Style, missing []Missing) string {
 	text := ""
 	for _, m := range missing {
-		text += s.lines("", indent, "not shown: "+m.String())
+		text += s.wrapLines("", indent, "not shown: "+m.String())
 	}
 	return text
 }

@@ -50,12 +50,12 @@ func RunOf(job *batchv1.Job, pods []corev1.Pod, events []corev1.Event) *CommandR
 	if job == nil {
 		return &CommandRun{Problem: runGone, Over: true}
 	}
-	pods = slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool { return !controls(job.UID, &pod) })
+	pods = slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool { return !controlsObject(job.UID, &pod) })
 	if len(pods) == 0 {
-		return shown(runWithoutPod(job, events))
+		return cleanView(runWithoutPod(job, events))
 	}
 	newest := slices.MaxFunc(pods, func(a, b corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
-	return shown(runOfPod(job, &newest))
+	return cleanView(runOfPod(job, &newest))
 }
 
 // runWithoutPod is for a Job whose pod does not exist yet, or is gone.
@@ -129,7 +129,7 @@ func noteOf(job *batchv1.Job, pod *corev1.Pod, ended *corev1.ContainerStateTermi
 	}
 	for _, status := range pod.Status.ContainerStatuses {
 		if status.State.Running != nil {
-			return fmt.Sprintf(runGoesOn, status.Name, Command(job.Namespace, "kubectl delete job", job.Name))
+			return fmt.Sprintf(runGoesOn, status.Name, CommandLine(job.Namespace, "kubectl delete job", job.Name))
 		}
 	}
 	return ""
@@ -138,5 +138,5 @@ func noteOf(job *batchv1.Job, pod *corev1.Pod, ended *corev1.ContainerStateTermi
 // RejectedRun returns why the API server rejects the Job of a user's command, with what helps. The answer is the API server's.
 func RejectedRun(job *batchv1.Job, answer string) string {
 	reason, words := health.Rejection(answer, job)
-	return clean(fmt.Sprintf("the API server rejects Job %s/%s: %s. %s", job.Namespace, job.Name, words, advices[reason].text))
+	return cleanLine(fmt.Sprintf("the API server rejects Job %s/%s: %s. %s", job.Namespace, job.Name, words, advices[reason].text))
 }

@@ -70,17 +70,17 @@ const (
 // cronJob returns the CronJob of a Task, nil if it has none.
 func (s *Snapshot) cronJob() *batchv1.CronJob {
 	for i := range s.CronJobs {
-		if controls(s.Resource.ObjectMeta.UID, &s.CronJobs[i]) {
+		if controlsObject(s.Resource.ObjectMeta.UID, &s.CronJobs[i]) {
 			return &s.CronJobs[i]
 		}
 	}
 	return nil
 }
 
-// runs returns the Jobs of a Task, which its CronJob controls, the newest first. Where the CronJob cannot be read, they are the Jobs that a
+// taskJobs returns the Jobs of a Task, which its CronJob controls, the newest first. Where the CronJob cannot be read, they are the Jobs that a
 // CronJob of the Task's name controls.
-func (s *Snapshot) runs() []*batchv1.Job {
-	if s.lacks(kindsCronJobs) {
+func (s *Snapshot) taskJobs() []*batchv1.Job {
+	if s.lacksKind(kindsCronJobs) {
 		return s.jobsThat(func(job *batchv1.Job) bool {
 			ref := metav1.GetControllerOfNoCopy(job)
 			return ref != nil && ref.Kind == kindCronJob && ref.Name == s.Resource.ObjectMeta.Name
@@ -90,14 +90,14 @@ func (s *Snapshot) runs() []*batchv1.Job {
 	if cron == nil {
 		return nil
 	}
-	return s.jobsThat(func(job *batchv1.Job) bool { return controls(cron.UID, job) })
+	return s.jobsThat(func(job *batchv1.Job) bool { return controlsObject(cron.UID, job) })
 }
 
 // runInQuestion returns the Job that the state of a Task is about: after a failure the latest one that has failed, otherwise the latest one; nil
 // if there is none.
 func (s *Snapshot) runInQuestion() *batchv1.Job {
-	runs := s.runs()
-	if s.Resource.verdict().Reason == appv1.ReasonRunFailed {
+	runs := s.taskJobs()
+	if s.Resource.mainCondition().Reason == appv1.ReasonRunFailed {
 		for _, job := range runs {
 			if end := health.JobEnd(job); end != nil && end.Type == batchv1.JobFailed {
 				return job
@@ -113,12 +113,12 @@ func (s *Snapshot) runInQuestion() *batchv1.Job {
 // podsOfRun returns the pods of the run in question, or else of the latest run that has pods. Where the Jobs cannot be listed, all pods with the
 // label of the Task are returned, the newest first.
 func (s *Snapshot) podsOfRun() []corev1.Pod {
-	if s.lacks(kindsJobs) {
+	if s.lacksKind(kindsJobs) {
 		pods := slices.Clone(s.Pods)
 		slices.SortStableFunc(pods, func(a, b corev1.Pod) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
 		return pods
 	}
-	runs := s.runs()
+	runs := s.taskJobs()
 	if job := s.runInQuestion(); job != nil {
 		runs = append([]*batchv1.Job{job}, runs...)
 	}
@@ -137,14 +137,14 @@ func RunsOf(s *Snapshot) *Runs {
 		return nil
 	}
 	all := &Runs{
-		Meta: head("Runs"), Resource: r.Kind, Namespace: r.ObjectMeta.Namespace, Name: r.ObjectMeta.Name, Schedule: r.Schedule,
+		Meta: newMeta("Runs"), Resource: r.Kind, Namespace: r.ObjectMeta.Namespace, Name: r.ObjectMeta.Name, Schedule: r.Schedule,
 		Runs: []Run{}, NotShown: s.Missing,
 	}
-	jobs := s.runs()
+	jobs := s.taskJobs()
 	last := r.Schedule.Last
 	if last != nil && !slices.ContainsFunc(jobs, func(job *batchv1.Job) bool { return job.Name == last.Job }) {
 		run := Run{Job: last.Job, Started: last.Started, Finished: last.Finished, Result: strings.ToLower(string(last.Result)), Mark: resultMarks[last.Result]}
-		if !s.lacks(kindsJobs) {
+		if !s.lacksKind(kindsJobs) {
 			run.Note = runDeleted
 		}
 		all.Runs = append(all.Runs, run)
@@ -154,9 +154,9 @@ func RunsOf(s *Snapshot) *Runs {
 			all.More = len(jobs) - maxRuns
 			break
 		}
-		all.Runs = append(all.Runs, s.run(job))
+		all.Runs = append(all.Runs, s.describeRun(job))
 	}
-	return shown(all)
+	return cleanView(all)
 }
 
 // resultMarks are the marks of the results in a status.
@@ -164,11 +164,11 @@ var resultMarks = map[appv1.TaskResult]Mark{
 	appv1.TaskRunning: MarkBusy, appv1.TaskSucceeded: MarkGood, appv1.TaskFailed: MarkBad, appv1.TaskUnknown: MarkFail,
 }
 
-// run describes the run of a Job.
-func (s *Snapshot) run(job *batchv1.Job) Run {
+// describeRun describes the run of a Job.
+func (s *Snapshot) describeRun(job *batchv1.Job) Run {
 	result, note, _ := strings.Cut(s.jobResult(job), ", ")
 	run := Run{
-		Job: job.Name, Started: created(job.ObjectMeta), Finished: jobEnd(job), Result: result, Image: mainImage(job.Spec.Template.Spec.Containers),
+		Job: job.Name, Started: createdAt(job.ObjectMeta), Finished: jobEnd(job), Result: result, Image: mainImage(job.Spec.Template.Spec.Containers),
 		ByHand: job.Annotations[annotationByHand] != "", Note: note,
 	}
 	_, run.Mark = jobState(job)
@@ -215,16 +215,16 @@ func (r *Runs) Label() string {
 // Text returns the runs as a table.
 func (r *Runs) Text(s Style, now time.Time) string {
 	t := table{painted: 3, headed: true}
-	t.add("", "JOB", "STARTED", "TOOK", "RESULT", "IMAGE", "NOTE")
+	t.addRow("", "JOB", "STARTED", "TOOK", "RESULT", "IMAGE", "NOTE")
 	for i := range r.Runs {
 		run := &r.Runs[i]
-		started := cmp.Or(age(run.Started, now), "-")
+		started := cmp.Or(ageOf(run.Started, now), "-")
 		if run.Started != nil {
 			started += " ago"
 		}
-		t.add(run.Mark, run.Job, started, cmp.Or(run.Took(now), "-"), run.Result, cmp.Or(ShortImage(run.Image), "-"), cmp.Or(run.Words(), "-"))
+		t.addRow(run.Mark, run.Job, started, cmp.Or(run.Took(now), "-"), run.Result, cmp.Or(ShortImage(run.Image), "-"), cmp.Or(run.Words(), "-"))
 	}
-	text := t.text(s)
+	text := t.drawText(s)
 	if len(r.Runs) == 0 {
 		text = fmt.Sprintf(noRuns, r.Resource+" "+r.Namespace+"/"+r.Name)
 	}
@@ -232,7 +232,7 @@ func (r *Runs) Text(s Style, now time.Time) string {
 		text += fmt.Sprintf(runsLeft, r.More)
 	}
 	if next := r.Schedule.Next; next != nil {
-		text += s.plain(fmt.Sprintf(nextRun, r.Schedule.NextIn(now), Stamp(next)))
+		text += s.plainText(fmt.Sprintf(nextRun, r.Schedule.NextIn(now), FormatUTC(next)))
 	} else {
 		text += noNextRun
 	}
@@ -259,7 +259,7 @@ func (s *Snapshot) belowSchedule() []Step {
 
 // lastSuccess describes the latest run that has succeeded, empty where none is known.
 func (s *Snapshot) lastSuccess() string {
-	for _, job := range s.runs() {
+	for _, job := range s.taskJobs() {
 		if end := health.JobEnd(job); end != nil && end.Type == batchv1.JobComplete {
 			return fmt.Sprintf(lastSuccess, job.Name, longDuration(s.Now.Sub(end.LastTransitionTime.Time)))
 		}
@@ -272,7 +272,7 @@ func (s *Snapshot) cronJobNodes(o TreeOptions) []Node {
 	if s.Resource.Schedule == nil {
 		return nil
 	}
-	jobs := s.runs()
+	jobs := s.taskJobs()
 	nodes := make([]Node, 0, len(jobs))
 	for _, job := range jobs {
 		nodes = append(nodes, s.jobNode(job, o))
@@ -282,7 +282,7 @@ func (s *Snapshot) cronJobNodes(o TreeOptions) []Node {
 	if cron == nil {
 		return nodes // The CronJob cannot be read, or is not there, and then there is no Job.
 	}
-	n := Node{Kind: kindCronJob, Name: cron.Name, Detail: s.Resource.Schedule.Cron, Created: created(cron.ObjectMeta), Children: nodes, More: more}
+	n := Node{Kind: kindCronJob, Name: cron.Name, Detail: s.Resource.Schedule.Cron, Created: createdAt(cron.ObjectMeta), Children: nodes, More: more}
 	switch active := len(cron.Status.Active); {
 	case active > 0:
 		n.State, n.Mark = fmt.Sprintf("%d active", active), MarkBusy

@@ -46,8 +46,8 @@ func taskResource(obj runtime.Object) (Resource, bool) {
 	}, true
 }
 
-// Suspended reports whether a Task starts no run.
-func (r *Resource) Suspended() bool { return r.Schedule != nil && r.Schedule.Suspended }
+// IsSuspended reports whether a Task starts no run.
+func (r *Resource) IsSuspended() bool { return r.Schedule != nil && r.Schedule.Suspended }
 
 // LastStarted returns when the latest run has started, nil if that is not known.
 func (s *Schedule) LastStarted() *metav1.Time {
@@ -95,5 +95,5 @@ func (s *Schedule) causeOf(state State) string {
 	case s.Next == nil:
 		return causeNeverRuns
 	}
-	return causeNextRun + Stamp(s.Next)
+	return causeNextRun + FormatUTC(s.Next)
 }

@@ -25,7 +25,7 @@ func newTask(status metav1.ConditionStatus, reason, message string, change func(
 	task.Status.NextRun = ptr.To(before(-9 * time.Hour))
 	task.Status.LastRun = &appv1.TaskRun{Job: "report-3", Started: ptr.To(before(15 * time.Hour)), Finished: ptr.To(before(14 * time.Hour)), Result: appv1.TaskFailed}
 	change(task)
-	r, _ := Of(task)
+	r, _ := ResourceOf(task)
 	return r
 }
 

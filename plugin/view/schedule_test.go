@@ -61,13 +61,13 @@ func TestTasks(t *testing.T) {
 // TestListOfTasks has columns about runs for Tasks alone. In a list with other kinds, the message has the next run.
 func TestListOfTasks(t *testing.T) {
 	task, app := tasks()["ready"].Resource, cases()["ready"].Resource
-	alone := Rows([]Resource{task}, nil).Text(Style{}, now, ListOptions{})
+	alone := RowsOf([]Resource{task}, nil).Text(Style{}, now, ListOptions{})
 	want := "NAME         STATE  SCHEDULE                 LAST  RESULT     NEXT   MESSAGE\n" +
 		"Task/report  Ready  0 5 * * * Asia/Shanghai  39h   Succeeded  in 9h  Succeeded: next run at 2026-03-01 21:00:00 UTC\n"
 	if diff := cmp.Diff(want, alone); diff != "" {
 		t.Errorf("Tasks alone (-want +got):\n%s", diff)
 	}
-	both := Rows([]Resource{task, app}, nil).Text(Style{}, now, ListOptions{})
+	both := RowsOf([]Resource{task, app}, nil).Text(Style{}, now, ListOptions{})
 	want = "NAME         STATE  READY  SINCE  MESSAGE\n" +
 		"App/cart     Ready  4/6    12m\n" +
 		"Task/report  Ready  -      12m    Succeeded: next run at 2026-03-01 21:00:00 UTC\n"
@@ -75,7 +75,7 @@ func TestListOfTasks(t *testing.T) {
 		t.Errorf("with an App (-want +got):\n%s", diff)
 	}
 	none := tasks()["never"].Resource
-	if text := Rows([]Resource{none}, nil).Text(Style{}, now, ListOptions{NoHead: true}); !strings.Contains(text, "  -  -  -  NoRun: the schedule never comes") {
+	if text := RowsOf([]Resource{none}, nil).Text(Style{}, now, ListOptions{NoHead: true}); !strings.Contains(text, "  -  -  -  NoRun: the schedule never comes") {
 		t.Errorf("without a run: %q", text)
 	}
 }
@@ -181,14 +181,14 @@ func TestProgressOfTasks(t *testing.T) {
 		"Jobs unseen":        {blind, false, false, "Task shop/report: Running; not shown: Jobs (you may not list them)"},
 	} {
 		p := ProgressOf(c.s)
-		if p.Done() != c.done || (p.Ended() != "") != c.failed {
-			t.Errorf("%s: done is %t, failed %q", name, p.Done(), p.Ended())
+		if p.IsDone() != c.done || (p.EndReason() != "") != c.failed {
+			t.Errorf("%s: done is %t, failed %q", name, p.IsDone(), p.EndReason())
 		}
-		if line := p.Line(); line != c.line {
+		if line := p.OneLine(); line != c.line {
 			t.Errorf("%s: %s", name, line)
 		}
 	}
-	if line := ProgressOf(all["running"]).Line(); !strings.HasPrefix(line, `Task shop/report: Running; Job report-4: running; container "cart"`) {
+	if line := ProgressOf(all["running"]).OneLine(); !strings.HasPrefix(line, `Task shop/report: Running; Job report-4: running; container "cart"`) {
 		t.Errorf("running: %s", line)
 	}
 }

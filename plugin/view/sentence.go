@@ -28,8 +28,8 @@ func splitImage(image string) (repository, version string) {
 	return repository, version
 }
 
-// Version returns the version of an image for a person: the tag, the beginning of the digest, or the name where the image has neither.
-func Version(image string) string {
+// VersionOf returns the version of an image for a person: the tag, the beginning of the digest, or the name where the image has neither.
+func VersionOf(image string) string {
 	repository, version := splitImage(image)
 	return cmp.Or(version, lastPart(repository))
 }
@@ -48,21 +48,21 @@ func ShortImage(image string) string {
 
 func lastPart(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
-// Versions returns how two images differ, without the parts that they share: the versions, or, where these are the same, the images.
-func Versions(from, to string) (before, after string) {
-	before, after = Version(from), Version(to)
+// DifferingVersions returns how two images differ, without the parts that they share: the versions, or, where these are the same, the images.
+func DifferingVersions(from, to string) (before, after string) {
+	before, after = VersionOf(from), VersionOf(to)
 	if before == after {
 		return from, to
 	}
 	return before, after
 }
 
-// Change is the version of the row's image, after the version that serves where that is another one.
-func (r *Row) Change() string {
+// VersionChange is the version of the row's image, after the version that serves where that is another one.
+func (r *Row) VersionChange() string {
 	if r.Serving == "" {
-		return Version(r.Image)
+		return VersionOf(r.Image)
 	}
-	from, to := Versions(r.Serving, r.Image)
+	from, to := DifferingVersions(r.Serving, r.Image)
 	return from + " → " + to
 }
 
@@ -76,9 +76,9 @@ var (
 	quotedImage = regexp.MustCompile(`image "([^"\s]+)" `)
 )
 
-// sentence returns a message of a condition without the parts that a row of the resource has anyway: the workload and the container of the
+// shortenMessage returns a message of a condition without the parts that a row of the resource has anyway: the workload and the container of the
 // resource's name, the registry of an image, and the calls that an error went through. The message itself is on the page of the resource.
-func (r *Resource) sentence(message string) string {
+func (r *Resource) shortenMessage(message string) string {
 	text := strings.TrimSuffix(message, health.AdviceStalled)
 	for i := range r.Workloads {
 		w := &r.Workloads[i]
@@ -118,8 +118,8 @@ const (
 	causeNoChange = "no change waits"
 )
 
-// cause returns why the resource is in its state, in one sentence; empty for a state that needs none.
-func (r *Resource) cause(row *Row) string {
+// causeText returns why the resource is in its state, in one sentence; empty for a state that needs none.
+func (r *Resource) causeText(row *Row) string {
 	switch pods := &r.Pods; {
 	case row.State == StateUnobserved:
 		return messageUnobserved
@@ -138,11 +138,11 @@ func (r *Resource) cause(row *Row) string {
 	case row.State == StatePaused && row.Reason == appv1.ReasonPaused:
 		return causeNoChange
 	case row.State == StateHeld && row.Reason == appv1.ReasonHeld && row.Serving != "":
-		return fmt.Sprintf(causeHeld, Version(row.Serving))
+		return fmt.Sprintf(causeHeld, VersionOf(row.Serving))
 	case row.State == StateCanary && r.Canary != nil:
-		return fmt.Sprintf(causeCanary, Version(r.Canary.Image), r.Canary.Ready, CountPods(int(r.Canary.Pods)))
+		return fmt.Sprintf(causeCanary, VersionOf(r.Canary.Image), r.Canary.Ready, CountPods(int(r.Canary.Pods)))
 	case row.State == StateZero, row.State == StateReady && row.Reason == appv1.ReasonReady:
 		return ""
 	}
-	return r.sentence(row.Message)
+	return r.shortenMessage(row.Message)
 }

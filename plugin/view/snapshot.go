@@ -51,13 +51,13 @@ type Missing struct {
 
 func (m Missing) String() string { return m.Kinds + " (" + m.Why + ")" }
 
-// lacks reports whether a kind, in the plural, could not be listed.
-func (s *Snapshot) lacks(kinds string) bool {
+// lacksKind reports whether a kind, in the plural, could not be listed.
+func (s *Snapshot) lacksKind(kinds string) bool {
 	return slices.ContainsFunc(s.Missing, func(m Missing) bool { return m.Kinds == kinds })
 }
 
-// controls reports whether the object of a uid controls another one.
-func controls(uid types.UID, obj metav1.Object) bool {
+// controlsObject reports whether the object of a uid controls another one.
+func controlsObject(uid types.UID, obj metav1.Object) bool {
 	ref := metav1.GetControllerOfNoCopy(obj)
 	return ref != nil && ref.UID == uid
 }
@@ -65,24 +65,24 @@ func controls(uid types.UID, obj metav1.Object) bool {
 // LacksService reports whether the Service that the status names is missing.
 func (s *Snapshot) LacksService() bool {
 	return s.Resource.Service != "" && !slices.ContainsFunc(s.Services, func(service corev1.Service) bool {
-		return controls(s.Resource.ObjectMeta.UID, &service)
+		return controlsObject(s.Resource.ObjectMeta.UID, &service)
 	})
 }
 
 // lacksWantedService reports whether the spec has ports and the resource has no Service, as far as Services can be listed.
 func (s *Snapshot) lacksWantedService() bool {
-	return s.Resource.WantsService && s.Resource.Observed() && !s.lacks(kindsServices) && !slices.ContainsFunc(s.Services, func(service corev1.Service) bool {
-		return controls(s.Resource.ObjectMeta.UID, &service)
+	return s.Resource.WantsService && s.Resource.IsObserved() && !s.lacksKind(kindsServices) && !slices.ContainsFunc(s.Services, func(service corev1.Service) bool {
+		return controlsObject(s.Resource.ObjectMeta.UID, &service)
 	})
 }
 
 // LacksWorkloads reports whether the resource has no Deployment or StatefulSet, as far as these can be listed.
 func (s *Snapshot) LacksWorkloads() bool {
-	return !s.lacks(kindsDeployments) && !s.lacks(kindsStatefulSets) && len(s.deployments()) == 0 && len(s.statefulSets()) == 0
+	return !s.lacksKind(kindsDeployments) && !s.lacksKind(kindsStatefulSets) && len(s.relatedDeployments()) == 0 && len(s.statefulSets()) == 0
 }
 
-// deployments returns those Deployments that belong to the resource, or that it names, in the order in which they start.
-func (s *Snapshot) deployments() []*appsv1.Deployment {
+// relatedDeployments returns those Deployments that belong to the resource, or that it names, in the order in which they start.
+func (s *Snapshot) relatedDeployments() []*appsv1.Deployment {
 	rank := func(d *appsv1.Deployment) int {
 		if isCanary(d) {
 			return len(s.Resource.Workloads)
@@ -92,7 +92,7 @@ func (s *Snapshot) deployments() []*appsv1.Deployment {
 	var found []*appsv1.Deployment
 	for i := range s.Deployments {
 		d := &s.Deployments[i]
-		if controls(s.Resource.ObjectMeta.UID, d) || !isCanary(d) && rank(d) >= 0 {
+		if controlsObject(s.Resource.ObjectMeta.UID, d) || !isCanary(d) && rank(d) >= 0 {
 			found = append(found, d)
 		}
 	}
@@ -109,7 +109,7 @@ func isCanary(d *appsv1.Deployment) bool { return d.Labels[appv1.LabelCanary] !=
 func (s *Snapshot) statefulSets() []*appsv1.StatefulSet {
 	var found []*appsv1.StatefulSet
 	for i := range s.StatefulSets {
-		if controls(s.Resource.ObjectMeta.UID, &s.StatefulSets[i]) {
+		if controlsObject(s.Resource.ObjectMeta.UID, &s.StatefulSets[i]) {
 			found = append(found, &s.StatefulSets[i])
 		}
 	}
@@ -120,7 +120,7 @@ func (s *Snapshot) statefulSets() []*appsv1.StatefulSet {
 func (s *Snapshot) replicaSets(of types.UID) []*appsv1.ReplicaSet {
 	var found []*appsv1.ReplicaSet
 	for i := range s.ReplicaSets {
-		if controls(of, &s.ReplicaSets[i]) {
+		if controlsObject(of, &s.ReplicaSets[i]) {
 			found = append(found, &s.ReplicaSets[i])
 		}
 	}
@@ -146,7 +146,7 @@ func revisionOf(obj metav1.Object) int64 {
 func (s *Snapshot) podsOf(uid types.UID) []corev1.Pod {
 	var found []corev1.Pod
 	for i := range s.Pods {
-		if controls(uid, &s.Pods[i]) {
+		if controlsObject(uid, &s.Pods[i]) {
 			found = append(found, s.Pods[i])
 		}
 	}
@@ -158,7 +158,7 @@ func (s *Snapshot) podsOf(uid types.UID) []corev1.Pod {
 // ReplicaSet of the name controls are.
 func (s *Snapshot) podsOfDeployment(d *appsv1.Deployment) []corev1.Pod {
 	var found []corev1.Pod
-	if s.lacks(kindsReplicaSets) {
+	if s.lacksKind(kindsReplicaSets) {
 		selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
 		for i := range s.Pods {
 			ofCanary := s.Pods[i].Labels[appv1.LabelCanary] != ""

@@ -121,10 +121,10 @@ func (r *Resource) State() State {
 	switch {
 	case r.ObjectMeta.DeletionTimestamp != nil:
 		return StateDeleting
-	case !r.Observed() || len(r.Status.Conditions) == 0:
+	case !r.IsObserved() || len(r.Status.Conditions) == 0:
 		return StateUnobserved
 	}
-	verdict := r.verdict()
+	verdict := r.mainCondition()
 	state, known := reasonStates[verdict.Reason]
 	switch {
 	case r.Schedule != nil && runFails(&verdict):
@@ -177,8 +177,8 @@ func (c PodCount) rolledOut() bool {
 // Down reports whether pods are wanted and none of them is ready.
 func (c PodCount) Down() bool { return c.Wanted > 0 && c.Ready == 0 }
 
-// rank orders rows by need: first those without a ready pod, then by state.
-func (r *Row) rank() (group, down, state int) {
+// needRank orders rows by need: first those without a ready pod, then by state.
+func (r *Row) needRank() (group, down, state int) {
 	if !r.Pods.Down() {
 		down = 1
 	}

@@ -60,14 +60,14 @@ func TestVersions(t *testing.T) {
 		"registry.example.com:5000/shop/cart:2": {"2", "cart:2"}, "registry/cart:2" + digest: {"2", "cart:2"},
 		"registry/cart" + digest: {"@0123456789ab", "cart@0123456789ab"}, "": {"", ""}, "cart@": {"cart", "cart"},
 	} {
-		if version, short := Version(image), ShortImage(image); version != want[0] || short != want[1] {
+		if version, short := VersionOf(image), ShortImage(image); version != want[0] || short != want[1] {
 			t.Errorf("%q: %q and %q, want %q", image, version, short, want)
 		}
 	}
-	if from, to := Versions("a/cart:1", "b/cart:2"); from != "1" || to != "2" {
+	if from, to := DifferingVersions("a/cart:1", "b/cart:2"); from != "1" || to != "2" {
 		t.Errorf("two versions: %q and %q", from, to)
 	}
-	if from, to := Versions("a/cart:1", "b/cart:1"); from != "a/cart:1" || to != "b/cart:1" {
+	if from, to := DifferingVersions("a/cart:1", "b/cart:1"); from != "a/cart:1" || to != "b/cart:1" {
 		t.Errorf("two registries: %q and %q", from, to)
 	}
 }
@@ -86,12 +86,12 @@ func TestSentence(t *testing.T) {
 		"Deployment other exists": "Deployment other exists",
 		"Deployment cart exists and was not created by this resource. Rename or delete one of them": "Deployment cart exists and was not created by this resource",
 	} {
-		if got := r.sentence(message); got != want {
+		if got := r.shortenMessage(message); got != want {
 			t.Errorf("%s\n%s\nwant\n%s", message, got, want)
 		}
 	}
 	office := cloudManager().Resource
-	if got := office.sentence(`Deployment office-identity: container "office-identity": exits with code 1; see its log`); got != "office-identity: exits with code 1; see its log" {
+	if got := office.shortenMessage(`Deployment office-identity: container "office-identity": exits with code 1; see its log`); got != "office-identity: exits with code 1; see its log" {
 		t.Errorf("of a tier: %s", got)
 	}
 }

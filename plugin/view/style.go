@@ -43,8 +43,8 @@ var inASCII = strings.NewReplacer(
 	"◀", "<-", "–", "-", "•", "*",
 )
 
-// plain returns text as the style can show it.
-func (s Style) plain(text string) string {
+// plainText returns text as the style can show it.
+func (s Style) plainText(text string) string {
 	if !s.ASCII {
 		return text
 	}
@@ -60,24 +60,24 @@ func (s Style) plain(text string) string {
 // Sign returns the sign of the mark, a dot for none.
 func (m Mark) Sign() string { return cmp.Or(markSigns[m], "·") }
 
-// paint returns text in the color of a mark.
-func (s Style) paint(mark Mark, text string) string {
+// paintText returns text in the color of a mark.
+func (s Style) paintText(mark Mark, text string) string {
 	if !s.Color || markColors[mark] == "" || text == "" {
 		return text
 	}
 	return markColors[mark] + text + colorOff
 }
 
-// bold returns text in bold.
-func (s Style) bold(text string) string {
+// boldText returns text in bold.
+func (s Style) boldText(text string) string {
 	if !s.Color {
 		return text
 	}
 	return colorBold + text + colorOff
 }
 
-// wrap breaks a text between words into lines of at most width columns.
-func wrap(text string, width int) []string {
+// wrapText breaks a text between words into lines of at most width columns.
+func wrapText(text string, width int) []string {
 	if width < 1 || utf8.RuneCountInString(text) <= width {
 		return []string{text}
 	}
@@ -96,19 +96,19 @@ func wrap(text string, width int) []string {
 	return append(lines, line)
 }
 
-// Line returns a text that may stem from anyone as one line that the style can show.
-func (s Style) Line(text string) string { return s.plain(clean(text)) }
+// OneLine returns a text that may stem from anyone as one line that the style can show.
+func (s Style) OneLine(text string) string { return s.plainText(cleanLine(text)) }
 
-// lines returns a text in lines of at most the width of the style, each with its end. The first line begins with head, the others with body.
+// wrapLines returns a text in lines of at most the width of the style, each with its end. The first line begins with head, the others with body.
 // Neither a name nor an image is cut: a word that is longer than a line stays whole.
-func (s Style) lines(head, body, text string) string {
+func (s Style) wrapLines(head, body, text string) string {
 	width := 0
 	if s.Width > 0 {
-		width = max(1, s.Width-utf8.RuneCountInString(s.plain(head)))
+		width = max(1, s.Width-utf8.RuneCountInString(s.plainText(head)))
 	}
 	var b strings.Builder
-	for _, line := range wrap(s.plain(text), width) {
-		b.WriteString(strings.TrimRight(s.plain(head)+line, " ") + "\n")
+	for _, line := range wrapText(s.plainText(text), width) {
+		b.WriteString(strings.TrimRight(s.plainText(head)+line, " ") + "\n")
 		head = body
 	}
 	return b.String()
@@ -131,12 +131,12 @@ type tableRow struct {
 	note, head, body string
 }
 
-func (t *table) add(mark Mark, cells ...string) {
+func (t *table) addRow(mark Mark, cells ...string) {
 	t.rows = append(t.rows, tableRow{cells: cells, mark: mark})
 }
 
-// long adds a note across all columns.
-func (t *table) long(head, body, note string) {
+// addNote adds a note across all columns.
+func (t *table) addNote(head, body, note string) {
 	t.rows = append(t.rows, tableRow{note: note, head: head, body: body})
 }
 
@@ -146,14 +146,14 @@ const (
 	indent   = "    "
 )
 
-// text returns the table, each line with its end.
-func (t *table) text(s Style) string {
-	widths := t.widths(s)
+// drawText returns the table, each line with its end.
+func (t *table) drawText(s Style) string {
+	widths := t.columnWidths(s)
 	var b strings.Builder
 	for i := range t.rows {
 		row := &t.rows[i]
 		if row.cells == nil {
-			b.WriteString(s.lines(row.head, row.body, row.note))
+			b.WriteString(s.wrapLines(row.head, row.body, row.note))
 			continue
 		}
 		head := t.headed && i == 0
@@ -161,42 +161,42 @@ func (t *table) text(s Style) string {
 		used := 0
 		var line strings.Builder
 		for c, cell := range row.cells[:last] {
-			cell = s.plain(cell)
+			cell = s.plainText(cell)
 			pad := widths[c] - utf8.RuneCountInString(cell) + 2
 			used += widths[c] + 2
-			line.WriteString(t.cell(s, row, c, cell, head) + strings.Repeat(" ", pad))
+			line.WriteString(t.paintCell(s, row, c, cell, head) + strings.Repeat(" ", pad))
 		}
-		t.finish(&b, s, row, line.String(), used, head)
+		t.finishLine(&b, s, row, line.String(), used, head)
 	}
 	return b.String()
 }
 
-// cell returns a cell in its color.
-func (t *table) cell(s Style, row *tableRow, column int, text string, head bool) string {
+// paintCell returns a cell in its color.
+func (t *table) paintCell(s Style, row *tableRow, column int, text string, head bool) string {
 	switch {
 	case head:
-		return s.bold(text)
+		return s.boldText(text)
 	case column == t.painted:
-		return s.paint(row.mark, text)
+		return s.paintText(row.mark, text)
 	}
 	return text
 }
 
-// finish writes a line, whose columns but the last one take so many columns of the terminal, and the last column behind or below them.
-func (t *table) finish(b *strings.Builder, s Style, row *tableRow, line string, used int, head bool) {
+// finishLine writes a line, whose columns but the last one take so many columns of the terminal, and the last column behind or below them.
+func (t *table) finishLine(b *strings.Builder, s Style, row *tableRow, line string, used int, head bool) {
 	column := len(row.cells) - 1
-	text := s.plain(row.cells[column])
+	text := s.plainText(row.cells[column])
 	body, width := strings.Repeat(" ", used), 0
 	if s.Width > 0 && used+utf8.RuneCountInString(text) > s.Width {
 		width = s.Width - used
 		if longest := longestWord(text); width < readable || longest > width {
 			b.WriteString(strings.TrimRight(line, " ") + "\n")
-			body = s.plain(cmp.Or(row.body, indent))
+			body = s.plainText(cmp.Or(row.body, indent))
 			line, width = body, max(1, s.Width-utf8.RuneCountInString(body))
 		}
 	}
-	for _, part := range wrap(text, width) {
-		b.WriteString(strings.TrimRight(line+t.cell(s, row, column, part, head), " ") + "\n")
+	for _, part := range wrapText(text, width) {
+		b.WriteString(strings.TrimRight(line+t.paintCell(s, row, column, part, head), " ") + "\n")
 		line = body
 	}
 }
@@ -210,8 +210,8 @@ func longestWord(text string) int {
 	return longest
 }
 
-// widths returns how wide each column but the last one is.
-func (t *table) widths(s Style) []int {
+// columnWidths returns how wide each column but the last one is.
+func (t *table) columnWidths(s Style) []int {
 	var widths []int
 	for i := range t.rows {
 		cells := t.rows[i].cells
@@ -219,7 +219,7 @@ func (t *table) widths(s Style) []int {
 			if c == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[c] = max(widths[c], utf8.RuneCountInString(s.plain(cells[c])))
+			widths[c] = max(widths[c], utf8.RuneCountInString(s.plainText(cells[c])))
 		}
 	}
 	return widths

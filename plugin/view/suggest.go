@@ -31,10 +31,10 @@ const (
 	doAbort, effectAbort       = "abort", "removes the canary"
 )
 
-// suggest returns the action that helps most in the state of the resource, nil if none does. A resource that is applied from Git has none but
+// suggestAction returns the action that helps most in the state of the resource, nil if none does. A resource that is applied from Git has none but
 // those that are not in Git.
-func (s *Snapshot) suggest(reason string) *Suggestion {
-	g := s.suggestion(reason)
+func (s *Snapshot) suggestAction(reason string) *Suggestion {
+	g := s.suggestionFor(reason)
 	if g == nil {
 		return nil
 	}
@@ -42,11 +42,11 @@ func (s *Snapshot) suggest(reason string) *Suggestion {
 	if g.Do == doRollback {
 		flags = []string{"--to", g.Value}
 	}
-	g.Command = s.Resource.Command(g.Do, flags...)
+	g.Command = s.Resource.PluginCommand(g.Do, flags...)
 	return g
 }
 
-func (s *Snapshot) suggestion(reason string) *Suggestion {
+func (s *Snapshot) suggestionFor(reason string) *Suggestion {
 	r := &s.Resource
 	kind, _ := KindOf(r.Kind)
 	switch {
@@ -57,13 +57,13 @@ func (s *Snapshot) suggestion(reason string) *Suggestion {
 	case reason == appv1.ReasonHeld && r.HeldAt() != "":
 		return &Suggestion{Do: doUnhold, Effect: effectUnhold}
 	case reason == appv1.ReasonCanary && r.Canary != nil && r.CanaryReady():
-		return &Suggestion{Do: doPromote, Value: string(r.Canary.UID), Version: Version(r.Canary.Image), Effect: effectPromote}
+		return &Suggestion{Do: doPromote, Value: string(r.Canary.UID), Version: VersionOf(r.Canary.Image), Effect: effectPromote}
 	case reason == appv1.ReasonCanary && r.Canary != nil:
 		return &Suggestion{Do: doAbort, Value: string(r.Canary.UID), Effect: effectAbort}
 	case !kind.Scales || r.Paused || r.HeldAt() != "" || r.GitOps() != "" || !advices[reason].spec:
 		return nil
 	}
-	back, sameSpec := s.serving()
+	back, sameSpec := s.servingRevision()
 	if back == 0 || sameSpec { // A rollback to the same spec changes nothing.
 		return nil
 	}
@@ -72,11 +72,11 @@ func (s *Snapshot) suggestion(reason string) *Suggestion {
 	if at < 0 {
 		return nil
 	}
-	return &Suggestion{Do: doRollback, Value: strconv.FormatInt(back, 10), Version: Version(groups[at].image), Effect: effectRollback}
+	return &Suggestion{Do: doRollback, Value: strconv.FormatInt(back, 10), Version: VersionOf(groups[at].image), Effect: effectRollback}
 }
 
-// without returns the lines of an advice but the line whose only command is that of the suggestion, which a button carries out.
-func (g *Suggestion) without(advice []string) []string {
+// withoutCommand returns the lines of an advice but the line whose only command is that of the suggestion, which a button carries out.
+func (g *Suggestion) withoutCommand(advice []string) []string {
 	if g == nil {
 		return advice
 	}

@@ -63,24 +63,24 @@ func TreeOf(s *Snapshot, o TreeOptions) *Tree {
 	for _, set := range s.statefulSets() {
 		root.Children = append(root.Children, s.statefulSetNode(set, o))
 	}
-	for _, d := range s.deployments() {
+	for _, d := range s.relatedDeployments() {
 		root.Children = append(root.Children, s.deploymentNode(d, o))
 	}
 	root.Children = append(root.Children, s.cronJobNodes(o)...)
 	root.Children = append(root.Children, s.jobNodes(o)...)
-	root.Children = append(root.Children, s.around()...)
+	root.Children = append(root.Children, s.surroundingNodes()...)
 	if o.Depth > 0 {
-		prune(&root, o.Depth)
+		pruneTree(&root, o.Depth)
 	}
-	return shown(&Tree{Meta: head("Tree"), Root: root, NotShown: s.Missing})
+	return cleanView(&Tree{Meta: newMeta("Tree"), Root: root, NotShown: s.Missing})
 }
 
-func prune(n *Node, depth int) {
+func pruneTree(n *Node, depth int) {
 	if depth == 0 {
 		n.Children, n.More = nil, 0
 	}
 	for i := range n.Children {
-		prune(&n.Children[i], depth-1)
+		pruneTree(&n.Children[i], depth-1)
 	}
 }
 
@@ -90,7 +90,7 @@ func (s *Snapshot) foreignNote(d *appsv1.Deployment) string {
 	if ref := metav1.GetControllerOfNoCopy(d); ref != nil {
 		whose = "controlled by " + ref.Kind + " " + ref.Name
 	}
-	if s.Resource.scales(d.Name) && s.Resource.verdict().Status == metav1.ConditionTrue {
+	if s.Resource.scalesDeployment(d.Name) && s.Resource.mainCondition().Status == metav1.ConditionTrue {
 		whose += "; " + s.Resource.Kind + " " + s.Resource.ObjectMeta.Name + " holds its number of pods"
 	}
 	return whose
@@ -101,10 +101,10 @@ func (s *Snapshot) deploymentNode(d *appsv1.Deployment, o TreeOptions) Node {
 	verdict := health.Deployment(d, s.podsOfDeployment(d), s.Now)
 	n := Node{
 		Kind: "Deployment", Name: d.Name, Ready: fmt.Sprintf("%d/%d", d.Status.ReadyReplicas, wanted), State: verdict.Reason,
-		Mark: markOf(verdict), Detail: fmt.Sprintf("%d of %d updated", d.Status.UpdatedReplicas, wanted), Created: created(d.ObjectMeta),
+		Mark: markOf(verdict), Detail: fmt.Sprintf("%d of %d updated", d.Status.UpdatedReplicas, wanted), Created: createdAt(d.ObjectMeta),
 	}
 	switch {
-	case !controls(s.Resource.ObjectMeta.UID, d):
+	case !controlsObject(s.Resource.ObjectMeta.UID, d):
 		n.Notes = []string{s.foreignNote(d)}
 	case isCanary(d):
 		n.Notes = []string{messageCanaryNode}
@@ -116,7 +116,7 @@ func (s *Snapshot) deploymentNode(d *appsv1.Deployment, o TreeOptions) Node {
 		}
 		n.Children = append(n.Children, s.replicaSetNode(rs, i == 0, o))
 	}
-	if s.lacks(kindsReplicaSets) {
+	if s.lacksKind(kindsReplicaSets) {
 		n.Children, n.More = podNodes(s.podsOfDeployment(d), o.Limit)
 	}
 	return n
@@ -126,7 +126,7 @@ func (s *Snapshot) replicaSetNode(rs *appsv1.ReplicaSet, newest bool, o TreeOpti
 	wanted := ptr.Deref(rs.Spec.Replicas, 1)
 	n := Node{
 		Kind: "ReplicaSet", Name: rs.Name, Revision: revisionOf(rs), Ready: fmt.Sprintf("%d/%d", rs.Status.ReadyReplicas, wanted),
-		State: "new", Detail: mainImage(rs.Spec.Template.Spec.Containers), Created: created(rs.ObjectMeta),
+		State: "new", Detail: mainImage(rs.Spec.Template.Spec.Containers), Created: createdAt(rs.ObjectMeta),
 	}
 	if !newest {
 		n.State = "old"
@@ -144,7 +144,7 @@ func (s *Snapshot) statefulSetNode(set *appsv1.StatefulSet, o TreeOptions) Node 
 	verdict := health.StatefulSet(set, pods)
 	n := Node{
 		Kind: "StatefulSet", Name: set.Name, Ready: fmt.Sprintf("%d/%d", set.Status.ReadyReplicas, wanted), State: verdict.Reason,
-		Mark: markOf(verdict), Detail: mainImage(set.Spec.Template.Spec.Containers), Created: created(set.ObjectMeta),
+		Mark: markOf(verdict), Detail: mainImage(set.Spec.Template.Spec.Containers), Created: createdAt(set.ObjectMeta),
 	}
 	n.Children, n.More = podNodes(pods, o.Limit)
 	for i := range s.Claims {
@@ -158,7 +158,7 @@ func (s *Snapshot) statefulSetNode(set *appsv1.StatefulSet, o TreeOptions) Node 
 			detail = size.String()
 		}
 		n.Children = append(n.Children, Node{
-			Kind: "PersistentVolumeClaim", Name: claim.Name, State: string(claim.Status.Phase), Detail: detail, Created: created(claim.ObjectMeta),
+			Kind: "PersistentVolumeClaim", Name: claim.Name, State: string(claim.Status.Phase), Detail: detail, Created: createdAt(claim.ObjectMeta),
 		})
 	}
 	return n
@@ -227,7 +227,7 @@ func podNode(pod *corev1.Pod) Node {
 	}
 	n := Node{
 		Kind: "Pod", Name: pod.Name, Ready: fmt.Sprintf("%d/%d", ready, len(pod.Spec.Containers)), State: string(pod.Status.Phase),
-		Detail: pod.Spec.NodeName, Mark: MarkBusy, Created: created(pod.ObjectMeta),
+		Detail: pod.Spec.NodeName, Mark: MarkBusy, Created: createdAt(pod.ObjectMeta),
 	}
 	cause := podCause(pod)
 	switch {
@@ -245,30 +245,30 @@ func podNode(pod *corev1.Pod) Node {
 	return n
 }
 
-// around returns the nodes of the Services, the autoscalers and the auxiliary objects.
-func (s *Snapshot) around() []Node {
+// surroundingNodes returns the nodes of the Services, the autoscalers and the auxiliary objects.
+func (s *Snapshot) surroundingNodes() []Node {
 	var nodes []Node
 	owner := s.Resource.ObjectMeta.UID
 	for i := range s.Services {
-		if controls(owner, &s.Services[i]) {
+		if controlsObject(owner, &s.Services[i]) {
 			nodes = append(nodes, serviceNode(&s.Services[i]))
 		}
 	}
 	for i := range s.Autoscalers {
-		if hpa := &s.Autoscalers[i]; controls(owner, hpa) || s.scales(hpa) {
-			nodes = append(nodes, autoscalerNode(hpa, controls(owner, hpa)))
+		if hpa := &s.Autoscalers[i]; controlsObject(owner, hpa) || s.isScaledBy(hpa) {
+			nodes = append(nodes, autoscalerNode(hpa, controlsObject(owner, hpa)))
 		}
 	}
 	return append(nodes, s.aroundNodes()...)
 }
 
-// scales reports whether an autoscaler targets the resource or one of its Deployments.
-func (s *Snapshot) scales(hpa *autoscalingv2.HorizontalPodAutoscaler) bool {
+// isScaledBy reports whether an autoscaler targets the resource or one of its Deployments.
+func (s *Snapshot) isScaledBy(hpa *autoscalingv2.HorizontalPodAutoscaler) bool {
 	target := hpa.Spec.ScaleTargetRef
 	if target.Kind == s.Resource.Kind && target.Name == s.Resource.ObjectMeta.Name {
 		return true
 	}
-	for _, d := range s.deployments() {
+	for _, d := range s.relatedDeployments() {
 		if target.Kind == "Deployment" && target.Name == d.Name {
 			return true
 		}
@@ -279,7 +279,7 @@ func (s *Snapshot) scales(hpa *autoscalingv2.HorizontalPodAutoscaler) bool {
 func autoscalerNode(hpa *autoscalingv2.HorizontalPodAutoscaler, ours bool) Node {
 	n := Node{
 		Kind: "HorizontalPodAutoscaler", Name: hpa.Name, Ready: fmt.Sprintf("%d–%d", ptr.Deref(hpa.Spec.MinReplicas, 1), hpa.Spec.MaxReplicas),
-		State: fmt.Sprintf("wants %d", hpa.Status.DesiredReplicas), Created: created(hpa.ObjectMeta),
+		State: fmt.Sprintf("wants %d", hpa.Status.DesiredReplicas), Created: createdAt(hpa.ObjectMeta),
 	}
 	if hpa.Status.ObservedGeneration == nil && hpa.Status.DesiredReplicas == 0 {
 		n.State = "not decided yet"
@@ -296,12 +296,12 @@ func autoscalerNode(hpa *autoscalingv2.HorizontalPodAutoscaler, ours bool) Node 
 // Text returns the tree as text.
 func (t *Tree) Text(s Style, now time.Time) string {
 	lines := table{painted: 2}
-	lines.node(&t.Root, "", "", now)
-	return lines.text(s) + notShown(s, t.NotShown)
+	lines.addNode(&t.Root, "", "", now)
+	return lines.drawText(s) + notShown(s, t.NotShown)
 }
 
-// node adds an object with the prefix head, and the nodes below it with the prefix body.
-func (t *table) node(n *Node, head, body string, now time.Time) {
+// addNode adds an object with the prefix head, and the nodes below it with the prefix body.
+func (t *table) addNode(n *Node, head, body string, now time.Time) {
 	sign := ""
 	if n.Kind == "Pod" {
 		sign = n.Mark.Sign() + " "
@@ -310,19 +310,19 @@ func (t *table) node(n *Node, head, body string, now time.Time) {
 	if n.Revision > 0 {
 		label += fmt.Sprintf(" (rev %d)", n.Revision)
 	}
-	t.add(n.Mark, label, n.Ready, n.State, age(n.Created, now), n.Detail)
+	t.addRow(n.Mark, label, n.Ready, n.State, ageOf(n.Created, now), n.Detail)
 	t.rows[len(t.rows)-1].body = body + "   " + indent
 	for _, note := range n.Notes {
-		t.long(body+"   └─ ", body+"      ", note)
+		t.addNote(body+"   └─ ", body+"      ", note)
 	}
 	for i := range n.Children {
 		if i == len(n.Children)-1 && n.More == 0 {
-			t.node(&n.Children[i], body+"└─ ", body+"   ", now)
+			t.addNode(&n.Children[i], body+"└─ ", body+"   ", now)
 		} else {
-			t.node(&n.Children[i], body+"├─ ", body+"│  ", now)
+			t.addNode(&n.Children[i], body+"├─ ", body+"│  ", now)
 		}
 	}
 	if n.More > 0 {
-		t.long(body+"└─ … ", body, fmt.Sprintf("%d more like these", n.More))
+		t.addNote(body+"└─ … ", body, fmt.Sprintf("%d more like these", n.More))
 	}
 }

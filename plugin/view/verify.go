@@ -40,8 +40,8 @@ type verifying struct {
 	app  *appv1.App
 }
 
-// Verify builds the objects of an imported App without the live ones, as in an empty namespace, and compares them with its source.
-func Verify(made *Import, from *Source) (*Verified, error) {
+// VerifyImport builds the objects of an imported App without the live ones, as in an empty namespace, and compares them with its source.
+func VerifyImport(made *Import, from *Source) (*Verified, error) {
 	app := made.App
 	if errs := validation.App(app); len(errs) > 0 {
 		return nil, fmt.Errorf("the App is invalid: %w", validation.List(errs).ToAggregate())
@@ -71,7 +71,7 @@ func Verify(made *Import, from *Source) (*Verified, error) {
 	}
 	slices.SortFunc(v.Differences, byField)
 	slices.SortFunc(v.Additions, byField)
-	return ptr.To(shown(v.Verified)), nil
+	return ptr.To(cleanView(v.Verified)), nil
 }
 
 // Text returns the comparison as a person reads it, one difference a line.
@@ -131,7 +131,7 @@ func (v *verifying) compareDeployment(is *appsv1.Deployment) {
 
 // trimStrategy leaves out the defaults of a strategy.
 func trimStrategy(s *appsv1.DeploymentStrategy) {
-	leave(&s.Type, appsv1.RollingUpdateDeploymentStrategyType)
+	clearDefault(&s.Type, appsv1.RollingUpdateDeploymentStrategyType)
 	quarter := intstr.FromString("25%")
 	if u := s.RollingUpdate; u != nil {
 		s.RollingUpdate = &appsv1.RollingUpdateDeployment{
@@ -194,10 +194,10 @@ func (v *verifying) compareServices(is *corev1.Service, pods map[string]string) 
 			v.Objects = append(v.Objects, name)
 			v.compareMetadata(name, "metadata", &was.ObjectMeta, &is.ObjectMeta)
 			v.compareTrees(name, "spec", serviceMeaning(was), serviceMeaning(is))
-			if !selects(is.Spec.Selector, pods) {
+			if !selectsLabels(is.Spec.Selector, pods) {
 				v.Differences = append(v.Differences, Difference{name, "spec.selector", "", "selects no pod of the App"})
 			}
-		case len(was.Spec.Selector) > 0 && selects(was.Spec.Selector, v.from.Deployment.Spec.Template.Labels) && !selects(was.Spec.Selector, pods):
+		case len(was.Spec.Selector) > 0 && selectsLabels(was.Spec.Selector, v.from.Deployment.Spec.Template.Labels) && !selectsLabels(was.Spec.Selector, pods):
 			v.Differences = append(v.Differences, Difference{name, "spec.selector", "selects the pods", "does not select the pods of the App"})
 		}
 	}
@@ -208,9 +208,9 @@ func serviceMeaning(s *corev1.Service) *corev1.ServiceSpec {
 	spec := s.Spec.DeepCopy()
 	built := s.UID == "" && len(s.OwnerReferences) > 0
 	spec.Selector = nil
-	leave(&spec.Type, corev1.ServiceTypeClusterIP)
-	leave(&spec.SessionAffinity, corev1.ServiceAffinityNone)
-	leave(&spec.ExternalTrafficPolicy, corev1.ServiceExternalTrafficPolicyCluster)
+	clearDefault(&spec.Type, corev1.ServiceTypeClusterIP)
+	clearDefault(&spec.SessionAffinity, corev1.ServiceAffinityNone)
+	clearDefault(&spec.ExternalTrafficPolicy, corev1.ServiceExternalTrafficPolicyCluster)
 	spec.InternalTrafficPolicy = unlessDefault(spec.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster)
 	spec.AllocateLoadBalancerNodePorts = unlessDefault(spec.AllocateLoadBalancerNodePorts, true)
 	spec.IPFamilyPolicy = unlessDefault(spec.IPFamilyPolicy, corev1.IPFamilyPolicySingleStack)
@@ -234,16 +234,16 @@ func serviceMeaning(s *corev1.Service) *corev1.ServiceSpec {
 		if !built && !nodePortStated(s, &s.Spec.Ports[i]) {
 			p.NodePort = 0
 		}
-		leave(&p.TargetPort, intstr.FromInt32(p.Port))
-		leave(&p.TargetPort, intstr.IntOrString{})
-		leave(&p.Protocol, corev1.ProtocolTCP)
+		clearDefault(&p.TargetPort, intstr.FromInt32(p.Port))
+		clearDefault(&p.TargetPort, intstr.IntOrString{})
+		clearDefault(&p.Protocol, corev1.ProtocolTCP)
 	}
 	return spec
 }
 
 // compareAround compares an object around the pods with the object of its name: each field that the App sets is to be as it was.
 func (v *verifying) compareAround(is resource.Object) {
-	kind, live := is.GetObjectKind().GroupVersionKind().Kind, v.around(is)
+	kind, live := is.GetObjectKind().GroupVersionKind().Kind, v.sourceObject(is)
 	if live == nil {
 		return
 	}
@@ -294,8 +294,8 @@ func (v *verifying) numberBackends(tree any) {
 	}
 }
 
-// around returns the object of the source with the type and the name of an object, nil if there is none.
-func (v *verifying) around(obj resource.Object) any {
+// sourceObject returns the object of the source with the type and the name of an object, nil if there is none.
+func (v *verifying) sourceObject(obj resource.Object) any {
 	named := func(meta *metav1.ObjectMeta) bool { return meta.Name == obj.GetName() }
 	switch obj.GetObjectKind().GroupVersionKind().Kind {
 	case "HorizontalPodAutoscaler":

@@ -69,7 +69,7 @@ func TestGolden(t *testing.T) {
 					"tree":     TreeOf(s, TreeOptions{Limit: 2}).Text(st.style, now),
 					"why":      WhyOf(s, 3).Text(st.style, now),
 					"progress": ProgressOf(s).Text(st.style, 42*time.Second, 10*time.Minute, 8),
-					"list":     Rows([]Resource{s.Resource}, nil).Text(st.style, now, ListOptions{Namespaces: true}),
+					"list":     RowsOf([]Resource{s.Resource}, nil).Text(st.style, now, ListOptions{Namespaces: true}),
 				}
 				if h, err := HistoryOf(s, ""); err == nil {
 					shown["history"] = h.Text(st.style, now)
@@ -96,7 +96,7 @@ func checkLines(t *testing.T, what string, s Style, text string) {
 				line = strings.ReplaceAll(line, code, "")
 			}
 		}
-		if strings.ContainsFunc(line, unprintable) {
+		if strings.ContainsFunc(line, isUnprintable) {
 			t.Errorf("%s: %q has control characters", what, line)
 		}
 		_, words, _ := strings.Cut(strings.TrimLeft(line, " │"), " ") // A word that is longer than a line is not cut.
@@ -118,7 +118,7 @@ func TestJSON(t *testing.T) {
 	}
 	for name, data := range map[string]any{
 		"tree": TreeOf(s, TreeOptions{}), "why": WhyOf(s, 3), "progress": ProgressOf(s), "history": h, "runs": RunsOf(tasks()["failed"]),
-		"list": Rows([]Resource{s.Resource}, []Missing{{"Pods", "you may not list them in shop"}}),
+		"list": RowsOf([]Resource{s.Resource}, []Missing{{"Pods", "you may not list them in shop"}}),
 	} {
 		text, err := json.MarshalIndent(data, "", "  ")
 		if err != nil {
@@ -184,7 +184,7 @@ func TestKinds(t *testing.T) {
 		if k.Name != resource.Kinds[i].Name {
 			t.Errorf("%s is where %s is in resource.Kinds", k.Name, resource.Kinds[i].Name)
 		}
-		if r, ok := Of(k.New()); !ok || r.Kind != k.Name || (r.Serving != nil) != k.Serves || (len(r.Workloads) == 0) != k.Scheduled || (r.Schedule != nil) != k.Scheduled {
+		if r, ok := ResourceOf(k.New()); !ok || r.Kind != k.Name || (r.Serving != nil) != k.Serves || (len(r.Workloads) == 0) != k.Scheduled || (r.Schedule != nil) != k.Scheduled {
 			t.Errorf("%s: %v, %+v", k.Name, ok, r)
 		}
 		data, err := os.ReadFile(filepath.Join("../../config/crd/bases", appv1.GroupVersion.Group+"_"+k.Plural+".yaml"))
@@ -235,7 +235,7 @@ func TestCompare(t *testing.T) {
 	before := spec(`{"image":"a","args":["--x=hunter2"],"envs":[{"name":"TZ","value":"UTC"},{"name":"DB_PASSWORD","value":"hunter2"}]}`)
 	after := spec(`{"image":"b","size":"small","args":["--x=hunter3"],"envs":[{"name":"DB_PASSWORD","value":"hunter3"},{"name":"API_TOKEN","value":"hunter4"}]}`)
 	var lines []string
-	for _, c := range Redact(Compare(before, after)) {
+	for _, c := range RedactChanges(CompareSpecs(before, after)) {
 		lines = append(lines, c.String())
 		if data, err := json.Marshal(c); err != nil || strings.Contains(string(data), "hunter") {
 			t.Errorf("%s (%v)", data, err)
@@ -248,7 +248,7 @@ func TestCompare(t *testing.T) {
 	if data, err := json.Marshal(RedactSpec(after)); err != nil || strings.Contains(string(data), "hunter") {
 		t.Errorf("%s (%v)", data, err)
 	}
-	if more := Compare(after, after); more != nil {
+	if more := CompareSpecs(after, after); more != nil {
 		t.Errorf("equal specs differ: %v", more)
 	}
 }
@@ -260,7 +260,7 @@ func TestRollback(t *testing.T) {
 	want := []Operation{
 		{Op: "add", Path: "/spec/command", Value: []any{"run"}}, {Op: "replace", Path: "/spec/image", Value: "a"}, {Op: "remove", Path: "/spec/size"},
 	}
-	if diff := cmp.Diff(want, Rollback(now, "/spec", record)); diff != "" {
+	if diff := cmp.Diff(want, RollbackOperations(now, "/spec", record)); diff != "" {
 		t.Errorf("operations (-want +got):\n%s", diff)
 	}
 }
@@ -268,11 +268,11 @@ func TestRollback(t *testing.T) {
 // TestDone checks that a rollout is not done while the status is that of before, and a Deployment has a change to roll out.
 func TestDone(t *testing.T) {
 	s := cases()["ready"]
-	if !ProgressOf(s).Done() {
+	if !ProgressOf(s).IsDone() {
 		t.Fatal("not done, though all is ready")
 	}
 	s.Deployments[0].Generation++
-	if ProgressOf(s).Done() {
+	if ProgressOf(s).IsDone() {
 		t.Error("done, though the Deployment has a change that its controller has not seen")
 	}
 }
@@ -324,7 +324,7 @@ func TestWorstFirst(t *testing.T) {
 		want = append(want, name)
 	}
 	var got []string
-	for _, row := range Rows(resources, nil).Items {
+	for _, row := range RowsOf(resources, nil).Items {
 		got = append(got, row.Name)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -352,7 +352,7 @@ func TestRedactedTexts(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := string(data)
-		for _, c := range Redact(Compare(before, after)) {
+		for _, c := range RedactChanges(CompareSpecs(before, after)) {
 			text += " " + c.String()
 		}
 		return text
@@ -396,7 +396,7 @@ func TestPending(t *testing.T) {
 	r.Status.Pending = []string{"1 object waits, 2 pods would be replaced", "Deployment cart: image nginx:1 -> nginx:2"}
 	s := &Snapshot{Resource: r, Now: now}
 	for what, text := range map[string]string{
-		"list": Rows([]Resource{r}, nil).Text(Style{}, now, ListOptions{}), "why": WhyOf(s, 0).Text(Style{}, now),
+		"list": RowsOf([]Resource{r}, nil).Text(Style{}, now, ListOptions{}), "why": WhyOf(s, 0).Text(Style{}, now),
 	} {
 		if !strings.Contains(text, r.Status.Pending[0]) || what == "why" && !strings.Contains(text, r.Status.Pending[1]) {
 			t.Errorf("%s:\n%s", what, text)

@@ -39,24 +39,24 @@ type Stop struct {
 // which they start. It is empty for a resource without a Service and without tiers.
 func WayOf(s *Snapshot) []Stop {
 	if len(s.Resource.Tiers) > 0 {
-		return shown(s.tierStops())
+		return cleanView(s.tierStops())
 	}
 	service := s.ownService()
 	if service == nil {
 		return nil
 	}
-	hosts, gates := s.gates()
+	hosts, gates := s.hostsAndStops()
 	var stops []Stop
 	if len(hosts) > 0 {
 		stops = append(stops, Stop{Places: hosts})
 	}
 	stops = append(stops, gates...)
-	return shown(append(stops, serviceStop(service), s.podStop()))
+	return cleanView(append(stops, serviceStop(service), s.podStop()))
 }
 
-// Places returns the addresses at which the resource answers: the hosts first, then the addresses of the Service.
-func Places(s *Snapshot) []Place {
-	places, _ := s.gates()
+// PlacesOf returns the addresses at which the resource answers: the hosts first, then the addresses of the Service.
+func PlacesOf(s *Snapshot) []Place {
+	places, _ := s.hostsAndStops()
 	for _, address := range strings.Fields(s.Resource.Endpoint) {
 		places = append(places, Place{Text: address})
 	}
@@ -65,24 +65,24 @@ func Places(s *Snapshot) []Place {
 			places = append(places, Place{Text: tier.Endpoint})
 		}
 	}
-	return shown(places)
+	return cleanView(places)
 }
 
 // ownService returns the Service of the resource, nil if there is none.
 func (s *Snapshot) ownService() *corev1.Service {
 	for i := range s.Services {
-		if controls(s.Resource.ObjectMeta.UID, &s.Services[i]) {
+		if controlsObject(s.Resource.ObjectMeta.UID, &s.Services[i]) {
 			return &s.Services[i]
 		}
 	}
 	return nil
 }
 
-// gates returns the hosts of the Ingress and of the HTTPRoute, and these objects as stops.
-func (s *Snapshot) gates() (hosts []Place, stops []Stop) {
+// hostsAndStops returns the hosts of the Ingress and of the HTTPRoute, and these objects as stops.
+func (s *Snapshot) hostsAndStops() (hosts []Place, stops []Stop) {
 	for i := range s.Around {
 		obj := &s.Around[i]
-		if !controls(s.Resource.ObjectMeta.UID, obj) {
+		if !controlsObject(s.Resource.ObjectMeta.UID, obj) {
 			continue
 		}
 		switch obj.GetKind() {
@@ -106,8 +106,8 @@ func (s *Snapshot) gates() (hosts []Place, stops []Stop) {
 // hostname is the name of a host that a browser can open.
 var hostname = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 
-// place returns the address of a host. Without the name of one host, the address is no link.
-func place(host, path string, encrypted bool, note string) Place {
+// placeOf returns the address of a host. Without the name of one host, the address is no link.
+func placeOf(host, path string, encrypted bool, note string) Place {
 	p := Place{Text: cmp.Or(host, "*"), Note: note}
 	if hostname.MatchString(host) {
 		p.URL = "http://" + host + path
@@ -137,7 +137,7 @@ func ingressHosts(ingress *networkingv1.Ingress) []Place {
 		if len(paths) > 0 {
 			first = paths[0]
 		}
-		hosts = append(hosts, place(rule.Host, first, at >= 0, strings.Join(append([]string{strings.Join(paths, ", ")}, certificate), " · ")))
+		hosts = append(hosts, placeOf(rule.Host, first, at >= 0, strings.Join(append([]string{strings.Join(paths, ", ")}, certificate), " · ")))
 	}
 	return hosts
 }
@@ -159,7 +159,7 @@ func ingressStop(ingress *networkingv1.Ingress) Stop {
 func routeHosts(route *gatewayv1.HTTPRoute) []Place {
 	var hosts []Place
 	for _, name := range route.Spec.Hostnames {
-		hosts = append(hosts, place(string(name), "/", true, ""))
+		hosts = append(hosts, placeOf(string(name), "/", true, ""))
 	}
 	return hosts
 }
@@ -222,8 +222,8 @@ func (s *Snapshot) podStop() Stop {
 	for i := range groups {
 		g := &groups[i]
 		n := countReady(g.pods)
-		if ready += n; n > 0 && !slices.Contains(versions, Version(g.image)) {
-			versions = append(versions, Version(g.image))
+		if ready += n; n > 0 && !slices.Contains(versions, VersionOf(g.image)) {
+			versions = append(versions, VersionOf(g.image))
 		}
 		if !g.canary {
 			wanted += g.wanted
@@ -244,7 +244,7 @@ func (s *Snapshot) podStop() Stop {
 	}
 	for i := range s.Autoscalers {
 		hpa := &s.Autoscalers[i]
-		if !controls(s.Resource.ObjectMeta.UID, hpa) && !s.scales(hpa) {
+		if !controlsObject(s.Resource.ObjectMeta.UID, hpa) && !s.isScaledBy(hpa) {
 			continue
 		}
 		note := "autoscaled " + autoscalerNode(hpa, true).Ready

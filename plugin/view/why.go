@@ -75,40 +75,40 @@ type Event struct {
 }
 
 // WhyOf explains the state of a resource, with at most events of the latest events.
-func WhyOf(s *Snapshot, events int) *Why { return shown(whyOf(s, events)) }
+func WhyOf(s *Snapshot, events int) *Why { return cleanView(whyOf(s, events)) }
 
 func whyOf(s *Snapshot, events int) *Why {
 	r := &s.Resource
-	row, verdict := RowOf(r), r.verdict()
+	row, verdict := RowOf(r), r.mainCondition()
 	w := &Why{
-		Meta: head("Why"), Resource: r.Kind, Namespace: r.ObjectMeta.Namespace, Name: r.ObjectMeta.Name, State: row.State, Reason: row.Reason,
-		Message: row.Message, Cause: row.Cause, Events: s.latest(events), NotShown: s.Missing, Pending: row.Pending,
+		Meta: newMeta("Why"), Resource: r.Kind, Namespace: r.ObjectMeta.Namespace, Name: r.ObjectMeta.Name, State: row.State, Reason: row.Reason,
+		Message: row.Message, Cause: row.Cause, Events: s.latestEvents(events), NotShown: s.Missing, Pending: row.Pending,
 		Defaults: r.defaultsInWords(),
 	}
-	w.Chain = []Step{{Object: r.Kind + " " + r.ObjectMeta.Name, Text: s.origin()}}
+	w.Chain = []Step{{Object: r.Kind + " " + r.ObjectMeta.Name, Text: s.specOrigin()}}
 	switch w.State {
 	case StateUnobserved:
-		w.unobserved(s)
+		w.explainUnobserved(s)
 		return w
 	case StateDeleting:
 		w.Since = r.ObjectMeta.DeletionTimestamp
-		w.Works, w.Advice = s.works(), []string{"Nothing: its children are deleted with it. Finalizers that hold it back are in metadata.finalizers."}
+		w.Works, w.Advice = s.whatWorks(), []string{"Nothing: its children are deleted with it. Finalizers that hold it back are in metadata.finalizers."}
 		return w
 	}
 	if !verdict.LastTransitionTime.IsZero() {
 		w.Since = verdict.LastTransitionTime.DeepCopy()
 	}
-	w.Works = s.works()
+	w.Works = s.whatWorks()
 	w.serves = verdict.Type == appv1.ConditionApplied && w.State.Group() == GroupNeedsYou
 	if w.State.Group() == GroupReady {
 		w.Message = verdict.Message
 		return w
 	}
-	w.Chain = append(w.Chain, s.descend(w.Reason)...)
+	w.Chain = append(w.Chain, s.causeChain(w.Reason)...)
 	if last := &w.Chain[len(w.Chain)-1]; len(w.Chain) == 1 || !last.Root {
 		w.Chain = append(w.Chain, Step{Object: "condition " + verdict.Type, Text: verdict.Message, Root: true})
 	}
-	w.Advice, w.Suggested = s.advise(w.Reason, w.Message), s.suggest(w.Reason)
+	w.Advice, w.Suggested = s.remediesFor(w.Reason, w.Message), s.suggestAction(w.Reason)
 	return w
 }
 
@@ -122,16 +122,16 @@ func (r *Resource) defaultsInWords() string {
 	case used.Invalid != "":
 		return messageDefaultsInvalid + used.Invalid
 	}
-	return fmt.Sprintf(messageDefaultsWait, r.Command("plan", "--refresh"))
+	return fmt.Sprintf(messageDefaultsWait, r.PluginCommand("plan", "--refresh"))
 }
 
-// unobserved is for a resource that the operator has not looked at.
-func (w *Why) unobserved(s *Snapshot) {
+// explainUnobserved adds the advice about a resource that the operator has not looked at.
+func (w *Why) explainUnobserved(s *Snapshot) {
 	changed := s.Resource.changedBy().Time
 	if changed == nil {
-		changed = created(s.Resource.ObjectMeta)
+		changed = createdAt(s.Resource.ObjectMeta)
 	}
-	w.Since, w.Works = changed, s.works()
+	w.Since, w.Works = changed, s.whatWorks()
 	if changed != nil && s.Now.Sub(changed.Time) > unobservedPatience {
 		w.Advice = []string{"Is the operator running, and does it watch this namespace? See: " + PluginCommand(s.Resource.ObjectMeta.Namespace, "check")}
 		return
@@ -139,8 +139,8 @@ func (w *Why) unobserved(s *Snapshot) {
 	w.Advice = []string{"Nothing yet: the operator looks at a change within seconds."}
 }
 
-// origin returns the image of the resource, and the last author of its spec.
-func (s *Snapshot) origin() string {
+// specOrigin returns the image of the resource, and the last author of its spec.
+func (s *Snapshot) specOrigin() string {
 	var parts []string
 	if s.Resource.Image != "" {
 		parts = append(parts, "image "+s.Resource.Image)
@@ -151,9 +151,9 @@ func (s *Snapshot) origin() string {
 	return strings.Join(parts, ", ")
 }
 
-// descend returns the steps from the first workload that is not ready, the Job that a rollout waits for, or the schedule of a Task, down to its pods. The reason is
-// the resource's reason.
-func (s *Snapshot) descend(reason string) []Step {
+// causeChain returns the steps from the first workload that is not ready, the Job that a rollout waits for, or the schedule of a Task, down to
+// its pods. The reason is the resource's reason.
+func (s *Snapshot) causeChain(reason string) []Step {
 	if s.Resource.Schedule != nil {
 		return s.belowSchedule()
 	}
@@ -163,16 +163,16 @@ func (s *Snapshot) descend(reason string) []Step {
 	for _, set := range s.statefulSets() {
 		pods := s.podsOf(set.UID)
 		if verdict := health.StatefulSet(set, pods); !verdict.Ready {
-			step := Step{Object: "StatefulSet " + set.Name, Text: figures(set.Status.UpdatedReplicas, set.Spec.Replicas)}
+			step := Step{Object: "StatefulSet " + set.Name, Text: updatedFigures(set.Status.UpdatedReplicas, set.Spec.Replicas)}
 			return append([]Step{step}, rootOf(pods, false)...)
 		}
 	}
-	for _, d := range s.deployments() {
+	for _, d := range s.relatedDeployments() {
 		verdict := health.Deployment(d, s.podsOfDeployment(d), s.Now)
 		if verdict.Ready {
 			continue
 		}
-		step := Step{Object: "Deployment " + d.Name, Text: figures(d.Status.UpdatedReplicas, d.Spec.Replicas)}
+		step := Step{Object: "Deployment " + d.Name, Text: updatedFigures(d.Status.UpdatedReplicas, d.Spec.Replicas)}
 		if verdict.Stalled {
 			step.Text += fmt.Sprintf(", no progress for %d s", ptr.Deref(d.Spec.ProgressDeadlineSeconds, 600))
 		}
@@ -181,7 +181,7 @@ func (s *Snapshot) descend(reason string) []Step {
 	return nil
 }
 
-func figures(updated int32, wanted *int32) string {
+func updatedFigures(updated int32, wanted *int32) string {
 	return fmt.Sprintf("%d of %d updated", updated, ptr.Deref(wanted, 1))
 }
 
@@ -245,12 +245,12 @@ func rootOf(pods []corev1.Pod, stalled bool) []Step {
 	return []Step{{Object: object, Text: cause.String(), Root: true}}
 }
 
-// works describes which pods still serve, or which run of a Task has succeeded.
-func (s *Snapshot) works() string {
+// whatWorks describes which pods still serve, or which run of a Task has succeeded.
+func (s *Snapshot) whatWorks() string {
 	if s.Resource.Schedule != nil {
 		return s.lastSuccess()
 	}
-	if s.lacks(kindsPods) {
+	if s.lacksKind(kindsPods) {
 		return ""
 	}
 	wanted, ready := 0, 0
@@ -292,10 +292,10 @@ func (s *Snapshot) works() string {
 	return text + "."
 }
 
-// latest returns the latest n events.
-func (s *Snapshot) latest(n int) []Event {
+// latestEvents returns the latest n events.
+func (s *Snapshot) latestEvents(n int) []Event {
 	var events []Event
-	own := s.own()
+	own := s.ownUIDs()
 	for i := range s.Events {
 		e := &s.Events[i]
 		if e.InvolvedObject.UID != "" && !own[e.InvolvedObject.UID] {
@@ -311,7 +311,7 @@ func (s *Snapshot) latest(n int) []Event {
 		if at.IsZero() {
 			at = e.CreationTimestamp
 		}
-		events = append(events, Event{Time: &at, Reason: e.Reason, Message: s.about(e), Warning: e.Type == corev1.EventTypeWarning})
+		events = append(events, Event{Time: &at, Reason: e.Reason, Message: s.eventText(e), Warning: e.Type == corev1.EventTypeWarning})
 	}
 	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Or(b.Time.Compare(a.Time.Time), cmp.Compare(a.Reason, b.Reason)) })
 	if len(events) > n {

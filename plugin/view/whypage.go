@@ -6,7 +6,7 @@ import (
 )
 
 // Further returns the advice without the command of the suggestion, for a page that has a button for it.
-func (w *Why) Further() []string { return w.Suggested.without(w.Advice) }
+func (w *Why) Further() []string { return w.Suggested.withoutCommand(w.Advice) }
 
 // Where returns the pods of the root cause, such as "2 pods, on node-1"; empty if the cause is not that of pods.
 func (w *Why) Where() string {

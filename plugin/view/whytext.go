@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// headline is the first line.
-func (w *Why) headline(now time.Time) string {
+// headlineText is the first line.
+func (w *Why) headlineText(now time.Time) string {
 	object := w.Resource + " " + w.Namespace + "/" + w.Name
 	since := ""
 	if w.Since != nil && !w.Since.IsZero() {
@@ -35,8 +35,8 @@ const labelWidth = 18
 // Text returns the answer as text.
 func (w *Why) Text(s Style, now time.Time) string {
 	var b strings.Builder
-	for _, line := range wrap(s.plain(w.headline(now)), s.Width) {
-		b.WriteString(s.paint(w.State.Mark(), line) + "\n")
+	for _, line := range wrapText(s.plainText(w.headlineText(now)), s.Width) {
+		b.WriteString(s.paintText(w.State.Mark(), line) + "\n")
 	}
 	b.WriteString(w.chainText(s))
 	section := func(label string, lines ...string) {
@@ -45,8 +45,8 @@ func (w *Why) Text(s Style, now time.Time) string {
 			if s.Width > 0 {
 				width = max(20, s.Width-labelWidth-1)
 			}
-			for _, part := range wrap(line, width) {
-				b.WriteString(s.bold(fmt.Sprintf("%-*s", labelWidth, label)) + " " + s.plain(part) + "\n")
+			for _, part := range wrapText(line, width) {
+				b.WriteString(s.boldText(fmt.Sprintf("%-*s", labelWidth, label)) + " " + s.plainText(part) + "\n")
 				label = ""
 			}
 		}
@@ -62,7 +62,7 @@ func (w *Why) Text(s Style, now time.Time) string {
 	var events []string
 	for i := range w.Events {
 		e := &w.Events[i]
-		line := age(e.Time, now) + " " + e.Reason
+		line := ageOf(e.Time, now) + " " + e.Reason
 		if e.Warning {
 			line += " (Warning)"
 		}
@@ -90,16 +90,16 @@ func (w *Why) chainText(s Style) string {
 		if step.Root && w.State.Group() == GroupNeedsYou {
 			text, mark = text+"   ◀ root cause", MarkBad
 		}
-		head := s.plain(fmt.Sprintf("%-*s", widest, object(i)))
+		head := s.plainText(fmt.Sprintf("%-*s", widest, object(i)))
 		width := 0
 		if s.Width > 0 {
 			width = max(20, s.Width-widest-2)
 		}
-		for n, line := range wrap(text, width) {
+		for n, line := range wrapText(text, width) {
 			if n > 0 {
 				head = strings.Repeat(" ", widest)
 			}
-			b.WriteString(strings.TrimRight(head+"  "+s.paint(mark, s.plain(line)), " ") + "\n")
+			b.WriteString(strings.TrimRight(head+"  "+s.paintText(mark, s.plainText(line)), " ") + "\n")
 		}
 	}
 	return b.String()

@@ -29,8 +29,8 @@ func CountPods(n int) string {
 	return fmt.Sprintf("%d pods", n)
 }
 
-// age returns the time since a moment in one unit, as kubectl's column AGE does; empty if the moment is not known.
-func age(since *metav1.Time, now time.Time) string {
+// ageOf returns the time since a moment in one unit, as kubectl's column AGE does; empty if the moment is not known.
+func ageOf(since *metav1.Time, now time.Time) string {
 	if since == nil || since.IsZero() {
 		return ""
 	}
@@ -63,8 +63,8 @@ func longDuration(d time.Duration) string {
 	return n + " " + words[unit]
 }
 
-// Lasting returns a duration in minutes or a longer unit, such as "12 min", so that it changes rarely while time passes.
-func Lasting(d time.Duration) string {
+// CoarseDuration returns a duration in minutes or a longer unit, such as "12 min", so that it changes rarely while time passes.
+func CoarseDuration(d time.Duration) string {
 	if d < time.Minute {
 		return "<1 min"
 	}
@@ -74,8 +74,8 @@ func Lasting(d time.Duration) string {
 	return longDuration(d)
 }
 
-// Ago returns the time since a moment, such as "12 min ago".
-func Ago(now time.Time, t *metav1.Time) string { return Lasting(now.Sub(t.Time)) + " ago" }
+// TimeAgo returns the time since a moment, such as "12 min ago".
+func TimeAgo(now time.Time, t *metav1.Time) string { return CoarseDuration(now.Sub(t.Time)) + " ago" }
 
-// Stamp returns a moment in UTC.
-func Stamp(t *metav1.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" }
+// FormatUTC returns a moment in UTC.
+func FormatUTC(t *metav1.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" }

@@ -169,7 +169,7 @@ func snapshotOf(kind view.Kind, reason, message string) *view.Snapshot {
 		meta.UID, meta.OwnerReferences = types.UID(uid), []metav1.OwnerReference{{UID: types.UID(by), Controller: ptr.To(true)}}
 		return meta
 	}
-	r, _ := view.Of(kind.New())
+	r, _ := view.ResourceOf(kind.New())
 	r.ObjectMeta = fixture.Meta("shop", "web")
 	r.ObjectMeta.UID, r.ObjectMeta.Generation, r.Status.ObservedGeneration = "1", 2, 2
 	r.Status.Conditions = []metav1.Condition{
@@ -208,12 +208,15 @@ func adviceOfImport(t *testing.T) []string {
 			if !ok || len(call.Args) < 3 {
 				return
 			}
-			if of, ok := call.Fun.(*ast.SelectorExpr); ok && of.Sel.Name == "note" {
+			if of, ok := call.Fun.(*ast.SelectorExpr); ok && of.Sel.Name == "addNote" {
 				if said := clausesOf([]string{textOf(t, call.Args[2])}); len(said) > 1 {
 					clauses = append(clauses, said[1:]...)
 				}
 			}
 		})
+	}
+	if len(clauses) == 0 {
+		t.Fatal("no note of an import has a clause")
 	}
 	return append(clauses, "take over what exists, without a restart: kubectl happ adopt web"+inAnyNamespace)
 }

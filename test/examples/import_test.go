@@ -32,7 +32,7 @@ func TestImportedExamplesMeanTheSame(t *testing.T) {
 					t.Errorf("%s: %v", file, err)
 					continue
 				}
-				verified, err := view.Verify(made, from)
+				verified, err := view.VerifyImport(made, from)
 				if err != nil || len(verified.Differences) > 0 {
 					t.Errorf("%s: %v: %+v", file, err, verified)
 				}

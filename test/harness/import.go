@@ -25,7 +25,7 @@ func (p *Plane) ImportAll(t testing.TB, ns string) []*appv1.App {
 			t.Fatal(err)
 		}
 		for i := range list.Items {
-			if err := around.Add(&list.Items[i]); err != nil {
+			if err := around.AddObject(&list.Items[i]); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -37,7 +37,7 @@ func (p *Plane) ImportAll(t testing.TB, ns string) []*appv1.App {
 		if err != nil {
 			t.Fatal(err)
 		}
-		verified, err := view.Verify(made, from)
+		verified, err := view.VerifyImport(made, from)
 		if err != nil || len(verified.Differences) > 0 {
 			t.Errorf("%v: %s", err, verified.Text())
 		}
