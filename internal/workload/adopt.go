@@ -32,12 +32,12 @@ func (c decider) recoverKept(h resource.Provenance, refresh string) (kept resour
 		return h, false
 	}
 	recorded, err := resource.DecodeInputs(h.Inputs)
-	owned := children.OwnsAnnotation(live, in.manager(), appv1.AnnotationLastAppliedInputs)
+	owned := children.OwnsAnnotation(live, in.fieldManager(), appv1.AnnotationLastAppliedInputs)
 	if err == nil && owned && !recorded.Kept {
 		return h, false
 	}
-	applies := children.Applies(live, in.manager())
-	if apply.OwnsTemplate(live, in.manager()) || !applies && (err != nil || !recorded.Kept) {
+	applies := children.Applies(live, in.fieldManager())
+	if apply.OwnsTemplate(live, in.fieldManager()) || !applies && (err != nil || !recorded.Kept) {
 		return h, false
 	}
 	if err != nil || applies && !owned {
@@ -45,7 +45,7 @@ func (c decider) recoverKept(h resource.Provenance, refresh string) (kept resour
 		inputs.Refresh, inputs.Kept = refresh, true
 		h.Inputs = inputs.Encode()
 	}
-	if applies && !children.OwnsAnnotation(live, in.manager(), appv1.AnnotationLastAppliedSpec) {
+	if applies && !children.OwnsAnnotation(live, in.fieldManager(), appv1.AnnotationLastAppliedSpec) {
 		h.SpecChanged = false
 	}
 	return h, true
@@ -54,20 +54,20 @@ func (c decider) recoverKept(h resource.Provenance, refresh string) (kept resour
 // keepsTemplate reports whether the adoption of a live Deployment leaves its pod template as it is. A Deployment with
 // the same recorded spec and a matching template is taken over in full.
 func (c decider) keepsTemplate(h resource.Provenance, w *resource.Workload) (bool, error) {
-	keeps := c.in.adoptsWithoutRestart() || c.in.adopts() && c.in.canarySpec() != nil // The change of the adoption runs in a canary first.
+	keeps := c.in.adoptsWithoutRestart() || c.in.adoptsObjects() && c.in.canarySpec() != nil // The change of the adoption runs in a canary first.
 	if !keeps || c.seen.Object == nil || c.seen.isOwned(c.in.Owner) {
 		return false, nil
 	}
-	if !h.Exists || !h.Ours || h.SpecChanged || !apply.OwnsTemplate(c.seen.Object, c.in.manager()) {
+	if !h.Exists || !h.Ours || h.SpecChanged || !apply.OwnsTemplate(c.seen.Object, c.in.fieldManager()) {
 		return true, nil
 	}
-	same, err := c.compare.Matches(templateOnly(w.Template), templateOnly(c.seen.template()))
+	same, err := c.compare.Matches(templateOnly(w.Template), templateOnly(c.seen.podTemplate()))
 	return !same, err
 }
 
 // replacesAdopted reports whether the pod template that was kept by an adoption is to be replaced, which a canary tries first.
 func (c decider) replacesAdopted() bool {
-	return c.in.canarySpec() != nil && c.in.adopts() && !c.in.adoptsWithoutRestart() && c.seen.isOwned(c.in.Owner)
+	return c.in.canarySpec() != nil && c.in.adoptsObjects() && !c.in.adoptsWithoutRestart() && c.seen.isOwned(c.in.Owner)
 }
 
 // refuseRestart returns an error if the adoption of a Service would lead it to other pods. Of a Service that is not the owner's, the

@@ -56,7 +56,7 @@ func (r *Reconciler) childOf(ctx context.Context, in *Input, obj client.Object, 
 
 // isNamed reports whether the live Deployment names a ServiceAccount, or its pods may do so yet.
 func (o *Observed) isNamed(account *corev1.ServiceAccount, owner client.Object) bool {
-	return o.isOwned(owner) && (o.template().Spec.ServiceAccountName == account.Name || !o.isReady(owner))
+	return o.isOwned(owner) && (o.podTemplate().Spec.ServiceAccountName == account.Name || !o.isReady(owner))
 }
 
 // addServing adds the hosts, and the conditions of the auxiliary objects. earlier is the reason why an earlier spec is in force, empty if
@@ -129,21 +129,21 @@ func standingIn[T interface {
 	client.Object
 }](in *Input, done *Outcomes, invalid error, kind string, judge func(T) health.Standing) *health.Standing {
 	var none T
-	live, trouble := find[T](done)
+	live, trouble := liveAuxiliary[T](done)
 	switch {
 	case trouble != nil:
 		return standingOf(trouble)
 	case live == none && invalid != nil:
 		return standingOf(invalid) // Nothing creates it before the spec is corrected.
 	case live == none:
-		return missing(kind, in.Name)
+		return missingStanding(kind, in.Name)
 	}
 	standing := judge(live)
 	return &standing
 }
 
-// find returns the live object of a type of the owner's, as it was applied or else as it was observed, and what is in its way.
-func find[T client.Object](done *Outcomes) (live T, trouble error) {
+// liveAuxiliary returns the live object of a type of the owner's, as it was applied or else as it was observed, and what is in its way.
+func liveAuxiliary[T client.Object](done *Outcomes) (live T, trouble error) {
 	for i := range slices.Backward(done.auxiliary) { // The last application counts.
 		out := &done.auxiliary[i]
 		if _, ok := out.Object.Desired.(T); ok {
@@ -165,8 +165,8 @@ func standingOf(trouble error) *health.Standing {
 	return &health.Standing{Status: metav1.ConditionFalse, Reason: reason, Message: message}
 }
 
-// missing says that an object is not there yet.
-func missing(kind, name string) *health.Standing {
+// missingStanding says that an object is not there yet.
+func missingStanding(kind, name string) *health.Standing {
 	return &health.Standing{
 		Status: metav1.ConditionUnknown, Reason: appv1.ReasonProgressing, Message: fmt.Sprintf(messageNotCreatedYet, kind, name),
 	}
@@ -204,5 +204,5 @@ func (r *Reconciler) Unavailable(ctx context.Context, in *Input, obj client.Obje
 	case r.Mode == apply.DryRun:
 		return r.ClusterKinds.Look(ctx, obj)
 	}
-	return r.ClusterKinds.Check(ctx, obj, clusterkinds.Waiter{Manager: in.manager(), NamespacedName: client.ObjectKeyFromObject(in.Owner)})
+	return r.ClusterKinds.Check(ctx, obj, clusterkinds.Waiter{Manager: in.fieldManager(), NamespacedName: client.ObjectKeyFromObject(in.Owner)})
 }

@@ -86,7 +86,7 @@ type release struct {
 // releaseByJob decides whether a valid spec waits for its command.
 func (c decider) releaseByJob(want *decision, present *chosenInputs) (release, error) {
 	spec := c.in.beforeRollout()
-	if spec == nil || c.in.Paused || present.workload.TemplateKept || !c.releases(present) {
+	if spec == nil || c.in.Paused || present.workload.TemplateKept || !c.startsRollout(present) {
 		return release{present: present}, nil
 	}
 	name := c.awaitedJob(present)
@@ -163,15 +163,15 @@ func jobFailure(job *batchv1.Job) string {
 	return messageJobCommand
 }
 
-// releases reports whether the present spec changes the pods, or no pods exist yet. A foreign Deployment that the owner does not adopt
+// startsRollout reports whether the present spec changes the pods, or no pods exist yet. A foreign Deployment that the owner does not adopt
 // blocks the spec, so the spec releases nothing.
-func (c decider) releases(present *chosenInputs) bool {
+func (c decider) startsRollout(present *chosenInputs) bool {
 	live := c.seen.Deployment()
 	switch {
 	case live == nil:
 		return c.releasesAnew(present)
 	case !c.seen.isOwned(c.in.Owner):
-		return c.in.adopts()
+		return c.in.adoptsObjects()
 	}
 	recorded, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
 	if err == nil && recorded.Refresh != present.inputs.Refresh {
@@ -228,7 +228,7 @@ func (c decider) awaitedJob(present *chosenInputs) string {
 func (c decider) recordJob(present *chosenInputs, name string) (*chosenInputs, error) {
 	inputs := present.inputs
 	inputs.Job = name
-	recorded := c.rebuild(present, inputs)
+	recorded := c.rebuildChosen(present, inputs)
 	if len(recorded.errs) > 0 {
 		return nil, fmt.Errorf("the name of a Job makes the spec invalid: %w", recorded.errs.ToAggregate())
 	}
@@ -289,7 +289,7 @@ func (r *Reconciler) startJob(ctx context.Context, in *Input, job *jobDecision, 
 		}
 	}
 	created := resource.BuildJob(job.workload, job.spec, job.name)
-	isNew, err := r.Engine.Create(ctx, in.manager(), created)
+	isNew, err := r.Engine.Create(ctx, in.fieldManager(), created)
 	if err == nil && !isNew {
 		err = r.refuseForeignJob(ctx, in, job.name)
 	}

@@ -104,7 +104,7 @@ func (c decider) decideCanary(want *decision, present *chosenInputs) (*decision,
 	if mark := c.abortInForce(present); mark != nil && stable != nil {
 		return c.decideAborted(want, mark), nil
 	}
-	if !c.hasCanary() && !c.serves() {
+	if !c.hasCanary() && !c.hasServingPods() {
 		return want, nil
 	}
 	if c.seen.canary.object != nil && !c.hasCanary() {
@@ -213,15 +213,15 @@ func (c decider) changesTemplate(stable, present *resource.Workload) (bool, erro
 		if changed, err := c.in.Spec.Changed(recordOf(live), resource.ScopePods); err == nil && changed && c.in.OwnsRecord(live) {
 			return true, nil // Also where another writer has put the change into the live template.
 		}
-		holds, err := c.compare.RecordHolds(c.in.manager(), templateOnly(present.Template), templateOnly(live.Spec.Template), live)
+		holds, err := c.compare.RecordHolds(c.in.fieldManager(), templateOnly(present.Template), templateOnly(live.Spec.Template), live)
 		return !holds, err
 	}
 	return !equality.Semantic.DeepEqual(stable.Template, present.Template), nil
 }
 
-// serves reports whether the Deployment has, or is to have, pods that a change must not touch at once: it is not stopped, and its pods
-// have been ready.
-func (c decider) serves() bool {
+// hasServingPods reports whether the Deployment has, or is to have, pods that a change must not touch at once: it is not stopped, and its
+// pods have been ready.
+func (c decider) hasServingPods() bool {
 	live := c.seen.Deployment()
 	if live == nil || c.isStopped() || ptr.Deref(live.Spec.Replicas, 1) == 0 {
 		return false
@@ -247,7 +247,7 @@ func (c decider) canaryPods(spec *appv1.CanarySpec, present *chosenInputs) int32
 			return pods
 		}
 	}
-	before := ptr.Deref(present.workload.Replicas, ptr.Deref(c.seen.replicas(), 1)) // The workload states none where an autoscaler decides.
+	before := ptr.Deref(present.workload.Replicas, ptr.Deref(c.seen.liveReplicas(), 1)) // The workload states none where an autoscaler decides.
 	return resource.CanaryPods(spec, before)
 }
 
@@ -259,7 +259,7 @@ func (c decider) canaryHistory() (resource.Provenance, bool) {
 	}
 	h := resource.Provenance{Exists: true, Ours: true, Inputs: live.Annotations[appv1.AnnotationLastAppliedInputs]}
 	in, err := resource.DecodeInputs(h.Inputs)
-	if err != nil || c.in.reshapes(&in) {
+	if err != nil || c.in.reshapesPods(&in) {
 		return resource.Provenance{}, false
 	}
 	changed, err := c.in.Spec.Changed(recordOf(live), resource.ScopePods)
@@ -273,7 +273,7 @@ func (c decider) makesSamePods(record string, inputs resource.Inputs) bool {
 	if err != nil {
 		return false // The record is a hash, or cannot be read.
 	}
-	present, errs := c.build(inputs)
+	present, errs := c.buildWorkload(inputs)
 	return len(errs) == 0 && equality.Semantic.DeepEqual(recorded.Template, present.Template)
 }
 
@@ -317,7 +317,7 @@ func (c decider) isPromoted(spec *appv1.CanarySpec, present *chosenInputs) (bool
 		return false, nil
 	}
 	canary := resource.Canary{Workload: present.workload}
-	return c.compare.RecordHolds(c.in.manager(), templateOnly(canary.Template()), templateOnly(live.Spec.Template), live)
+	return c.compare.RecordHolds(c.in.fieldManager(), templateOnly(canary.Template()), templateOnly(live.Spec.Template), live)
 }
 
 // newAbort returns the mark of a canary that is aborted.

@@ -80,7 +80,7 @@ func (s *situation) aborted(t *testing.T, image string, change ...func(*failedSp
 		each(&failed)
 	}
 	mark := holdMark{By: byAbort, Failed: &failed}
-	s.main().Annotations[appv1.AnnotationHeld] = mark.encode()
+	s.main().Annotations[appv1.AnnotationHeld] = mark.encodeMark()
 }
 
 // canaryLine describes a decision and what it does with the canary in one line.
@@ -283,7 +283,7 @@ func TestDecideCanary(t *testing.T) {
 		c.change(s)
 		object, canary := s.seen.Object, s.seen.canary
 		s.in.Before = statusOf(s.app)
-		want, ask, err := (decider{compare: s.compare, in: s.in, seen: s.seen}).decide()
+		want, ask, err := (decider{compare: s.compare, in: s.in, seen: s.seen}).decideSpec()
 		if got := canaryLine(want, ask, err); got != c.want {
 			t.Errorf("%s:\n%q, want\n%q", name, got, c.want)
 		}
@@ -300,7 +300,7 @@ func TestAfterRefusedPromotion(t *testing.T) {
 	s.annotate(appv1.AnnotationPromote, "uid-of-canary")
 	s.in.Before = statusOf(s.app)
 	decide := decider{compare: s.compare, in: s.in, seen: s.seen}
-	first, _, err := decide.decide()
+	first, _, err := decide.decideSpec()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -136,7 +136,7 @@ type contentReader struct {
 func readContent(ctx context.Context, watch *content.Watch, in *Input, seen *Observed, ask *contentNeed) (*contentRead, error) {
 	r := contentReader{watch, in, seen, &contentRead{need: ask, found: map[string]foundContent{}}}
 	owner := in.contentOwner()
-	if err := watch.Follow(ctx, owner, r.objects()); err != nil {
+	if err := watch.Follow(ctx, owner, r.followedObjects()); err != nil {
 		return r.contentRead, r.noteTrouble(ctx, err)
 	}
 	if pause := watch.PauseSpec(owner, ask.specChanged && !in.Paused && len(ask.refs) > 0); pause > 0 {
@@ -157,8 +157,8 @@ func readContent(ctx context.Context, watch *content.Watch, in *Input, seen *Obs
 	return r.contentRead, nil
 }
 
-// objects returns the objects whose content is followed.
-func (r contentReader) objects() []content.Object {
+// followedObjects returns the objects whose content is followed.
+func (r contentReader) followedObjects() []content.Object {
 	var objects []content.Object
 	for i := range r.need.refs {
 		objects = append(objects, contentObject(r.in.Owner.GetNamespace(), &r.need.refs[i]))

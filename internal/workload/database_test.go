@@ -107,7 +107,7 @@ func TestSubstitute(t *testing.T) {
 			t.Errorf("%s: grows is %t", name, got)
 		}
 		got := ""
-		if substitute := decide.substitute(w); substitute != nil {
+		if substitute := decide.substituteWorkload(w); substitute != nil {
 			got = substitute.Claims[0].Spec.Resources.Requests.Storage().String()
 		}
 		if got != c.want {

@@ -97,7 +97,7 @@ type decider struct {
 	foresees bool
 }
 
-// decide returns the decision, or the need that must be read first. The rules are in the order of their priority:
+// decideSpec returns the decision, or the need that must be read first. The rules are in the order of their priority:
 //
 //  1. A requested hold, a rollback in force, and a stalled rollout: the spec of a ReplicaSet.
 //  2. An invalid spec: the last applied spec.
@@ -105,7 +105,7 @@ type decider struct {
 //  4. A change of the pods that waits for its command: the last applied spec.
 //  5. A change of the pod template that runs in a canary first: the last applied spec.
 //  6. The present spec, with the inputs chosen by its history.
-func (c decider) decide() (*decision, *need, error) {
+func (c decider) decideSpec() (*decision, *need, error) {
 	want := &decision{}
 	if c.canHold() {
 		wish := c.wishHold()
@@ -158,7 +158,7 @@ func (c decider) decideInvalid(want *decision, refusal error) *decision {
 	want.useEarlier(sourceLastApplied)
 	want.refusal, want.invalid = refusal, refusal
 	if !c.in.Paused {
-		c.restore(want, nil)
+		c.restoreLastApplied(want, nil)
 	}
 	return want
 }
@@ -192,16 +192,16 @@ func (c decider) afterRefusal(want *decision, done *Outcomes) (next *decision, o
 		return nil, false
 	}
 	if !c.in.Paused {
-		c.restore(next, want.workload)
+		c.restoreLastApplied(next, want.workload)
 	}
 	return next, true
 }
 
-// restore has a decision apply the last applied spec. refused is what the present spec means, nil if it could not be built.
-func (c decider) restore(want *decision, refused *resource.Workload) {
+// restoreLastApplied has a decision apply the last applied spec. refused is what the present spec means, nil if it could not be built.
+func (c decider) restoreLastApplied(want *decision, refused *resource.Workload) {
 	workload, record, err := c.lastApplied()
 	if workload == nil && err == nil && refused != nil {
-		workload = c.substitute(refused)
+		workload = c.substituteWorkload(refused)
 	}
 	want.remember.record = record
 	if workload != nil && err == nil {
@@ -254,7 +254,7 @@ func (c decider) buildPresent() (*chosenInputs, *need, error) {
 	}
 	followed := chosen.inputs
 	followed.Config = content.next
-	return c.rebuild(&with, followed), nil, nil
+	return c.rebuildChosen(&with, followed), nil, nil
 }
 
 // growsVolume reports whether a workload has larger volumes than the database.
@@ -266,9 +266,9 @@ func (c decider) growsVolume(w *resource.Workload) bool {
 	return volume != nil && w.Claims[0].Spec.Resources.Requests.Storage().Cmp(*volume.Spec.Resources.Requests.Storage()) > 0
 }
 
-// substitute returns the refused workload of a database with the volumes that the database has, if nothing else of it differs from the
-// last applied spec, or no record of that spec is known and the StatefulSet is gone; nil otherwise, and for other workloads.
-func (c decider) substitute(refused *resource.Workload) *resource.Workload {
+// substituteWorkload returns the refused workload of a database with the volumes that the database has, if nothing else of it differs from
+// the last applied spec, or no record of that spec is known and the StatefulSet is gone; nil otherwise, and for other workloads.
+func (c decider) substituteWorkload(refused *resource.Workload) *resource.Workload {
 	if c.seen.Data == nil || len(refused.Claims) == 0 {
 		return nil
 	}

@@ -253,7 +253,7 @@ func TestDecide(t *testing.T) {
 		c.change(s)
 		before := *s.seen
 		s.in.Before = statusOf(s.app)
-		want, ask, err := (decider{compare: s.compare, in: s.in, seen: s.seen}).decide()
+		want, ask, err := (decider{compare: s.compare, in: s.in, seen: s.seen}).decideSpec()
 		if got := lineOf(want, ask, err); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
@@ -285,7 +285,7 @@ func TestAfterRefusal(t *testing.T) {
 		c.change(s)
 		s.in.Before = statusOf(s.app)
 		decide := decider{compare: s.compare, in: s.in, seen: s.seen}
-		first, _, err := decide.decide()
+		first, _, err := decide.decideSpec()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -52,7 +52,7 @@ func (in *Input) defaultsInForce(live *appsv1.Deployment, today resource.Default
 	}
 	refresh := in.Owner.GetAnnotations()[appv1.AnnotationRefresh]
 	changed, err := in.Spec.Changed(recordOf(live), resource.ScopePods)
-	if err == nil && changed || in.reshapes(&recorded) || refresh != "" && refresh != recorded.Refresh {
+	if err == nil && changed || in.reshapesPods(&recorded) || refresh != "" && refresh != recorded.Refresh {
 		return today
 	}
 	return recorded.Defaults
@@ -71,9 +71,9 @@ func (c decider) reliableDefaults(recorded *resource.Inputs, build func(resource
 		return "", false, nil //nolint:nilerr // What cannot be built is not the operator's.
 	}
 	template := templateOnly(built.Template)
-	ok, err = c.compare.Matches(template, templateOnly(c.seen.template()))
+	ok, err = c.compare.Matches(template, templateOnly(c.seen.podTemplate()))
 	if err == nil && ok {
-		ok, err = c.compare.StatesTemplate(c.in.manager(), template, c.seen.Object)
+		ok, err = c.compare.StatesTemplate(c.in.fieldManager(), template, c.seen.Object)
 	}
 	if err != nil || !ok {
 		return "", false, err
@@ -129,7 +129,7 @@ func (c decider) refuseDefaults(present *chosenInputs) error {
 	}
 	wanted := present.inputs
 	wanted.Defaults, wanted.Size, wanted.ServiceAccount = today.Defaults, today.Size, today.ServiceAccount
-	_, errs := c.build(wanted)
+	_, errs := c.buildWorkload(wanted)
 	if len(errs) == 0 {
 		return nil
 	}

@@ -34,8 +34,8 @@ type holdMark struct {
 	Failed *failedSpec `json:"failed,omitempty"`
 }
 
-// encode returns the mark as it is recorded.
-func (h *holdMark) encode() string {
+// encodeMark returns the mark as it is recorded.
+func (h *holdMark) encodeMark() string {
 	// A struct of strings always has a JSON form.
 	data, _ := json.Marshal(h)
 	return string(data)
@@ -53,7 +53,7 @@ type holdSource struct {
 // markOf returns the mark on a live Deployment, an empty mark if the Deployment has none that the operator wrote.
 func (in *Input) markOf(live client.Object) holdMark {
 	var mark holdMark
-	if live == nil || live.GetAnnotations()[appv1.AnnotationHeld] == "" || !children.OwnsAnnotation(live, in.manager(), appv1.AnnotationHeld) ||
+	if live == nil || live.GetAnnotations()[appv1.AnnotationHeld] == "" || !children.OwnsAnnotation(live, in.fieldManager(), appv1.AnnotationHeld) ||
 		json.Unmarshal([]byte(live.GetAnnotations()[appv1.AnnotationHeld]), &mark) != nil {
 		return holdMark{}
 	}
@@ -257,7 +257,7 @@ func (c decider) buildHeld(source *holdSource) *resource.Workload {
 		w.SetReplicas(c.in.Spec.Workload().Replicas, options)
 	}
 	if source.mark.ReplicaSet != "" || source.mark.Failed != nil {
-		w.Record[appv1.AnnotationHeld] = source.mark.encode()
+		w.Record[appv1.AnnotationHeld] = source.mark.encodeMark()
 	}
 	return w
 }

@@ -73,8 +73,8 @@ func (in *Input) withDefaults(record resource.DefaultsRecord) *Input {
 	return &with
 }
 
-// manager returns the field manager of the workload's objects.
-func (in *Input) manager() string { return in.Kind.FieldManager() }
+// fieldManager returns the field manager of the workload's objects.
+func (in *Input) fieldManager() string { return in.Kind.FieldManager() }
 
 // isDatabase reports whether the workload keeps data: its workload object is a StatefulSet.
 func (in *Input) isDatabase() bool { return in.Tier == resource.TierDatabase }
@@ -89,7 +89,7 @@ func (in *Input) objectKind() string {
 
 // Key returns the key of the workload in the memory of the operator.
 func (in *Input) Key() Key {
-	return Key{Manager: in.manager(), Owner: client.ObjectKeyFromObject(in.Owner), Workload: in.Name}
+	return Key{Manager: in.fieldManager(), Owner: client.ObjectKeyFromObject(in.Owner), Workload: in.Name}
 }
 
 // contentOwner returns the key of the resource in the watch of content.
@@ -105,8 +105,8 @@ func (in *Input) followsContent() bool {
 // wantsAutoscaler reports whether the spec asks for an autoscaler.
 func (in *Input) wantsAutoscaler() bool { return in.Around != nil && in.Around.Autoscaling != nil }
 
-// adopts reports whether the owner takes over objects without a controller.
-func (in *Input) adopts() bool {
+// adoptsObjects reports whether the owner takes over objects without a controller.
+func (in *Input) adoptsObjects() bool {
 	return in.Owner.GetAnnotations()[appv1.AnnotationAdopt] == "true" || in.adoptsWithoutRestart()
 }
 
@@ -120,7 +120,7 @@ func (in *Input) adoptsWithoutRestart() bool {
 // and it is to be adopted or was applied by the operator and has lost its owner reference since. The engine decides.
 func (in *Input) mayOwn(obj client.Object) bool {
 	_, applied := obj.GetAnnotations()[appv1.AnnotationLastAppliedHash]
-	return metav1.GetControllerOf(obj) == nil && (applied || in.adopts())
+	return metav1.GetControllerOf(obj) == nil && (applied || in.adoptsObjects())
 }
 
 // tutorialRecord returns the record of the spec that the operator of a tutorial left on an App, and whether there is one.

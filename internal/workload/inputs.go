@@ -34,20 +34,20 @@ type chosenInputs struct {
 
 // optionsFor returns the build options for inputs. The auxiliary objects are those of the present spec, with the defaults of the inputs.
 func (c decider) optionsFor(inputs resource.Inputs) resource.BuildOptions {
-	return c.seen.options(inputs, c.in.withDefaults(inputs.Defaults).Around)
+	return c.seen.buildOptions(inputs, c.in.withDefaults(inputs.Defaults).Around)
 }
 
-// build builds the workload of the present spec, and returns the errors of the spec.
-func (c decider) build(inputs resource.Inputs) (*resource.Workload, field.ErrorList) {
+// buildWorkload builds the workload of the present spec, and returns the errors of the spec.
+func (c decider) buildWorkload(inputs resource.Inputs) (*resource.Workload, field.ErrorList) {
 	in := c.in.withDefaults(inputs.Defaults)
-	w, wrong := in.Spec.Build(c.seen.options(inputs, in.Around))
+	w, wrong := in.Spec.Build(c.seen.buildOptions(inputs, in.Around))
 	errs := slices.Concat(in.Errs, wrong)
 	if len(errs) == 0 || inputs.Defaults == "" {
 		return w, errs
 	}
 	plain := inputs
 	plain.Defaults = ""
-	if _, own := c.build(plain); len(own) == 0 {
+	if _, own := c.buildWorkload(plain); len(own) == 0 {
 		errs = resource.ExplainDefaults(errs)
 	}
 	return w, errs
@@ -62,11 +62,11 @@ func (c decider) sizeWith(record string) resource.ResolvedSize {
 	return c.seen.sizes.Resolve(with.Spec.Workload().Size)
 }
 
-// rebuild returns chosen inputs with other inputs, and with the workload that the spec means with these.
-func (c decider) rebuild(chosen *chosenInputs, inputs resource.Inputs) *chosenInputs {
+// rebuildChosen returns chosen inputs with other inputs, and with the workload that the spec means with these.
+func (c decider) rebuildChosen(chosen *chosenInputs, inputs resource.Inputs) *chosenInputs {
 	next := *chosen
 	next.inputs = inputs
-	next.workload, next.errs = c.build(inputs)
+	next.workload, next.errs = c.buildWorkload(inputs)
 	if chosen.isToday {
 		next.errs = append(next.errs, c.unknownDefaults()...)
 	}
@@ -75,7 +75,7 @@ func (c decider) rebuild(chosen *chosenInputs, inputs resource.Inputs) *chosenIn
 
 // chooseInputs chooses the inputs by the history of the live workload object.
 func (c decider) chooseInputs() (*chosenInputs, error) {
-	history, refresh := c.provenance(), c.in.Owner.GetAnnotations()[appv1.AnnotationRefresh]
+	history, refresh := c.liveProvenance(), c.in.Owner.GetAnnotations()[appv1.AnnotationRefresh]
 	if kept, isKept := c.recoverKept(history, refresh); isKept {
 		history = kept
 	} else {
@@ -99,17 +99,17 @@ func (c decider) chooseInputs() (*chosenInputs, error) {
 	}
 	chosen.isToday = isToday || joins
 	inputs.Kept = inputs.Kept && !c.replacesAdopted()
-	first := c.rebuild(chosen, inputs)
+	first := c.rebuildChosen(chosen, inputs)
 	keeps, err := c.keepsTemplate(history, first.workload)
 	if err != nil || !keeps || inputs.Kept {
 		return first, err
 	}
 	inputs.Kept = true
-	return c.rebuild(chosen, inputs), nil
+	return c.rebuildChosen(chosen, inputs), nil
 }
 
-// provenance returns the provenance of the live workload object: who applied it, from which inputs and which spec.
-func (c decider) provenance() resource.Provenance {
+// liveProvenance returns the provenance of the live workload object: who applied it, from which inputs and which spec.
+func (c decider) liveProvenance() resource.Provenance {
 	in, live := c.in, c.seen.Object
 	if live == nil {
 		lost := c.seen.lostInputs()
@@ -117,8 +117,8 @@ func (c decider) provenance() resource.Provenance {
 	}
 	// Another writer may have removed each mark. For a resource without a workload so far, field ownership alone proves nothing.
 	_, applied := live.GetAnnotations()[appv1.AnnotationLastAppliedHash]
-	ours := applied || live.GetLabels()[appv1.LabelManagedBy] == appv1.ManagedBy || in.Before.Workload.Rendering > 0 && children.Applies(live, in.manager())
-	orphaned := ours && (metav1.GetControllerOf(live) == nil || in.adopts())
+	ours := applied || live.GetLabels()[appv1.LabelManagedBy] == appv1.ManagedBy || in.Before.Workload.Rendering > 0 && children.Applies(live, in.fieldManager())
+	orphaned := ours && (metav1.GetControllerOf(live) == nil || in.adoptsObjects())
 	h := resource.Provenance{
 		Exists: metav1.IsControlledBy(live, in.Owner) || orphaned,
 		Ours:   ours,
@@ -134,14 +134,14 @@ func (c decider) provenance() resource.Provenance {
 	}
 	if inputs, err := resource.DecodeInputs(h.Inputs); err == nil && h.Exists && h.Ours && c.knowsDefaults(&inputs) {
 		// The only parts around the pods that shape them.
-		h.SpecChanged = h.SpecChanged || in.reshapes(&inputs)
+		h.SpecChanged = h.SpecChanged || in.reshapesPods(&inputs)
 	}
 	return h
 }
 
-// reshapes reports whether parts of the spec that are no part of the identity of the pods change the pods nevertheless: the account that the
-// operator creates, and the defaults that the resource does without.
-func (in *Input) reshapes(recorded *resource.Inputs) bool {
+// reshapesPods reports whether parts of the spec that are no part of the identity of the pods change the pods nevertheless: the account that
+// the operator creates, and the defaults that the resource does without.
+func (in *Input) reshapesPods(recorded *resource.Inputs) bool {
 	with := in.withDefaults(recorded.Defaults)
 	return recorded.ServiceAccount != resource.AccountName(with.Around, in.Name) || recorded.Defaults.OptsOut(in.Spec.Without())
 }
@@ -156,7 +156,7 @@ func (c decider) checkInputs(h resource.Provenance) (resource.Provenance, resour
 		return h, resource.ResolvedSize{}, nil //nolint:nilerr // What cannot be read is recovered as if there were none.
 	}
 	defaults, reliable, err := c.reliableDefaults(&recorded, func(in resource.Inputs) (*resource.Workload, error) {
-		built, _ := c.build(in)
+		built, _ := c.buildWorkload(in)
 		return built, nil
 	})
 	switch {
@@ -169,23 +169,23 @@ func (c decider) checkInputs(h resource.Provenance) (resource.Provenance, resour
 		recorded.Defaults = defaults
 		h.Inputs = recorded.Encode()
 	}
-	owned := children.OwnsAnnotation(live, c.in.manager(), appv1.AnnotationLastAppliedInputs)
+	owned := children.OwnsAnnotation(live, c.in.fieldManager(), appv1.AnnotationLastAppliedInputs)
 	if owned && (recorded.Size.Name == "" || h.SpecChanged) {
 		return h, recorded.Size, nil
 	}
-	if !owned && children.Applies(live, c.in.manager()) {
+	if !owned && children.Applies(live, c.in.fieldManager()) {
 		// The record was edited by hand, perhaps together with the pod template.
 		h.Inputs = ""
 		return h, resource.ResolvedSize{}, nil
 	}
-	workload, _ := c.build(recorded)
-	template := c.seen.template()
+	workload, _ := c.buildWorkload(recorded)
+	template := c.seen.podTemplate()
 	believed, rendering := resource.BelievableInputs(recorded, owned, &template, workload.Template.Spec.Containers[0].Name)
 	if !rendering {
 		h.Inputs = ""
 		return h, believed.Size, nil
 	}
-	holds, err := c.compare.RecordHolds(c.in.manager(), templateOnly(workload.Template), templateOnly(template), live)
+	holds, err := c.compare.RecordHolds(c.in.fieldManager(), templateOnly(workload.Template), templateOnly(template), live)
 	if err == nil && !holds {
 		believed.Size = resource.ResolvedSize{}
 	}
@@ -204,18 +204,18 @@ func (c decider) recoverInputs(h resource.Provenance, refresh string, size resou
 	if _, err := resource.DecodeInputs(h.Inputs); err == nil {
 		return h, nil
 	}
-	account, live := "", c.seen.template()
+	account, live := "", c.seen.podTemplate()
 	if live.Spec.ServiceAccountName == c.seen.today.ServiceAccount {
 		account = c.seen.today.ServiceAccount
 	}
 	most := -1
 	// Not from today's on: an older release may have to keep a newer rendering.
-	for _, inputs := range c.candidates() {
+	for _, inputs := range c.candidateInputs() {
 		inputs.Refresh, inputs.ServiceAccount, inputs.Config = refresh, account, resource.ConfigOf(&live)
-		workload, _ := c.build(inputs)
+		workload, _ := c.buildWorkload(inputs)
 		holds, err := c.compare.Matches(templateOnly(workload.Template), templateOnly(live))
 		if err == nil && holds && c.mayHaveDefaults() { // A template without the defaults of before states less, and matches.
-			holds, err = c.compare.StatesTemplate(c.in.manager(), templateOnly(workload.Template), c.seen.Object)
+			holds, err = c.compare.StatesTemplate(c.in.fieldManager(), templateOnly(workload.Template), c.seen.Object)
 		}
 		if err != nil {
 			return h, err
@@ -241,8 +241,8 @@ func (c decider) mayHaveDefaults() bool {
 	return c.seen.today.Defaults != "" || c.seen.unknown != "" || c.in.Before.Defaults.Defaults != nil
 }
 
-// candidates returns the inputs that may have made a live pod template: each rendering without defaults, and with the present ones.
-func (c decider) candidates() []resource.Inputs {
+// candidateInputs returns the inputs that may have made a live pod template: each rendering without defaults, and with the present ones.
+func (c decider) candidateInputs() []resource.Inputs {
 	var all []resource.Inputs
 	for _, n := range resource.Renderings() {
 		all = append(all, resource.Inputs{Rendering: n})

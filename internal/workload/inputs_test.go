@@ -97,16 +97,16 @@ func TestProvenanceOf(t *testing.T) {
 		}
 		in := newAppInput(app)
 		c.change(d, app, in)
-		if got := (decider{in: in, seen: &Observed{Object: d}}).provenance(); got != c.want {
+		if got := (decider{in: in, seen: &Observed{Object: d}}).liveProvenance(); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
 	in := newAppInput(newWebApp())
-	if got := (decider{in: in, seen: &Observed{}}).provenance(); got != (resource.Provenance{}) {
+	if got := (decider{in: in, seen: &Observed{}}).liveProvenance(); got != (resource.Provenance{}) {
 		t.Errorf("nothing: %+v", got)
 	}
 	lost := &Observed{Data: lostInputs("{}")}
-	if got := (decider{in: in, seen: lost}).provenance(); got != (resource.Provenance{Exists: true, Ours: true, Inputs: "{}"}) {
+	if got := (decider{in: in, seen: lost}).liveProvenance(); got != (resource.Provenance{Exists: true, Ours: true, Inputs: "{}"}) {
 		t.Errorf("to be recreated as it was: %+v", got)
 	}
 }
@@ -181,7 +181,7 @@ func TestCheckInputs(t *testing.T) {
 		app.Spec.Size, app.Spec.Ports, app.Spec.Replicas = "small", nil, ptr.To[int32](1)
 		live := appliedByOthers(t, app, resource.Inputs{Rendering: resource.RenderingLatest, Size: small}, c.change)
 		decide := decider{compare: newComparer(t), in: newAppInput(app), seen: &Observed{Object: live}}
-		h, size, err := decide.checkInputs(decide.provenance())
+		h, size, err := decide.checkInputs(decide.liveProvenance())
 		if err != nil || h.Inputs != c.inputs || !size.Equal(c.size) {
 			t.Errorf("%s: believed are %q and %s, want %q and %s", name, h.Inputs, size, c.inputs, c.size)
 		}

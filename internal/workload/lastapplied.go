@@ -102,12 +102,12 @@ func (c decider) lastApplied() (w *resource.Workload, record *workloadRecord, er
 		return nil, nil, nil //nolint:nilerr // As above.
 	}
 	if known.mark.Failed != nil { // Another spec than the one that is refused now; it may come back.
-		w.Record[appv1.AnnotationHeld] = known.mark.encode()
+		w.Record[appv1.AnnotationHeld] = known.mark.encodeMark()
 	}
 	if live == nil {
 		return w, nil, nil
 	}
-	believed, err := c.compare.RecordHolds(in.manager(), templateOnly(w.Template), templateOnly(c.seen.template()), live)
+	believed, err := c.compare.RecordHolds(in.fieldManager(), templateOnly(w.Template), templateOnly(c.seen.podTemplate()), live)
 	if err != nil || !believed {
 		return nil, nil, err
 	}
@@ -116,8 +116,8 @@ func (c decider) lastApplied() (w *resource.Workload, record *workloadRecord, er
 
 // OwnsRecord reports whether the record on a live workload object is the operator's own, and not edited by others.
 func (in *Input) OwnsRecord(live client.Object) bool {
-	return children.OwnsAnnotation(live, in.manager(), appv1.AnnotationLastAppliedSpec) &&
-		children.OwnsAnnotation(live, in.manager(), appv1.AnnotationLastAppliedInputs)
+	return children.OwnsAnnotation(live, in.fieldManager(), appv1.AnnotationLastAppliedSpec) &&
+		children.OwnsAnnotation(live, in.fieldManager(), appv1.AnnotationLastAppliedInputs)
 }
 
 // Key is the key of the workload of an owner.
@@ -186,8 +186,8 @@ func (l *Records) Recall(key Key) Memory {
 	return Memory{record: record, Known: known, declined: l.declined[key]}
 }
 
-// remember adds to what is remembered of a workload.
-func (l *Records) remember(key Key, add remembrance) {
+// rememberWorkload adds to what is remembered of a workload.
+func (l *Records) rememberWorkload(key Key, add remembrance) {
 	if add.record != nil {
 		l.rememberRecord(key, *add.record)
 	}

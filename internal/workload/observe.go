@@ -54,7 +54,7 @@ func (r *Reconciler) Observe(ctx context.Context, in *Input) (*Observed, error) 
 		return nil, err
 	}
 	if in.Tier == "" {
-		if seen.Owned, err = r.Engine.Observe(ctx, in.Owner, in.manager()); err != nil {
+		if seen.Owned, err = r.Engine.Observe(ctx, in.Owner, in.fieldManager()); err != nil {
 			return nil, err
 		}
 	}

@@ -36,7 +36,7 @@ type Observed struct {
 	// Remembered is what the operator remembers of the workload from earlier reconciles.
 	Remembered Memory
 	platform
-	// replicaSet and content are the answers to a need of decide, nil before it has asked.
+	// replicaSet and content are the answers to a need of decideSpec, nil before it has asked.
 	replicaSet *replicaSetRead
 	content    *contentRead
 	// canary is the part about the canary of a Deployment.
@@ -119,8 +119,8 @@ func (o *Observed) Selector() map[string]string {
 	return selector.MatchLabels
 }
 
-// template is the pod template of the live workload object, an empty one if there is none.
-func (o *Observed) template() corev1.PodTemplateSpec {
+// podTemplate is the pod template of the live workload object, an empty one if there is none.
+func (o *Observed) podTemplate() corev1.PodTemplateSpec {
 	switch live := o.Object.(type) {
 	case *appsv1.Deployment:
 		return live.Spec.Template
@@ -130,8 +130,8 @@ func (o *Observed) template() corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{}
 }
 
-// replicas returns spec.replicas of the live Deployment, nil without a Deployment.
-func (o *Observed) replicas() *int32 {
+// liveReplicas returns spec.replicas of the live Deployment, nil without a Deployment.
+func (o *Observed) liveReplicas() *int32 {
 	if live := o.Deployment(); live != nil {
 		return ptr.To(ptr.Deref(live.Spec.Replicas, 1))
 	}
@@ -141,12 +141,12 @@ func (o *Observed) replicas() *int32 {
 // otherAutoscaler reports whether an autoscaler of others targets the live Deployment, or the Deployment to be.
 func (o *Observed) otherAutoscaler() bool { return o.Data == nil && o.Autoscaler != "" }
 
-// options returns the build options for the live workload object. An autoscaler takes over the present number of pods: a new
+// buildOptions returns the build options for the live workload object. An autoscaler takes over the present number of pods: a new
 // object that states no number begins with one pod.
-func (o *Observed) options(inputs resource.Inputs, serving *appv1.ServingSpec) resource.BuildOptions {
+func (o *Observed) buildOptions(inputs resource.Inputs, serving *appv1.ServingSpec) resource.BuildOptions {
 	return resource.BuildOptions{
 		Selector: o.Selector(), Inputs: inputs, Autoscaled: o.Scaled && o.Object != nil,
-		OtherAutoscaler: o.otherAutoscaler(), Sizes: o.sizes, LiveReplicas: o.replicas(), Serving: serving,
+		OtherAutoscaler: o.otherAutoscaler(), Sizes: o.sizes, LiveReplicas: o.liveReplicas(), Serving: serving,
 	}
 }
 
@@ -206,10 +206,10 @@ func (o *Observed) LiveObject(wanted client.Object) client.Object {
 func (o *Observed) WithObject(live client.Object) *Observed {
 	after := *o
 	after.Object = live
-	if !lacksManagedBy(after.template()) {
+	if !lacksManagedBy(after.podTemplate()) {
 		after.unlabelled.again = 0
 	}
-	after.Verdict = after.unlabelled.judged(judge(live, slices.Concat(o.Pods, o.unlabelled.pods), o.At))
+	after.Verdict = after.unlabelled.withRequeue(healthVerdict(live, slices.Concat(o.Pods, o.unlabelled.pods), o.At))
 	return &after
 }
 
@@ -227,8 +227,8 @@ func (o *Observed) withCanary(live *appsv1.Deployment) *Observed {
 	return &after
 }
 
-// after returns the observation as it is after children were applied.
-func (o *Observed) after(done []apply.Outcome) *Observed {
+// afterApply returns the observation as it is after children were applied.
+func (o *Observed) afterApply(done []apply.Outcome) *Observed {
 	after := *o
 	for i := range done {
 		switch live := done[i].Live.(type) {
@@ -265,8 +265,8 @@ func (o *Observed) withoutPruned(pruned []client.Object) *Observed {
 	return &after
 }
 
-// judge returns the health of a workload object at a time.
-func judge(live client.Object, pods []corev1.Pod, at time.Time) health.Verdict {
+// healthVerdict returns the health of a workload object at a time.
+func healthVerdict(live client.Object, pods []corev1.Pod, at time.Time) health.Verdict {
 	switch live := live.(type) {
 	case *appsv1.Deployment:
 		return health.Deployment(live, pods, at)

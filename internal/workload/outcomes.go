@@ -45,8 +45,8 @@ func FailApply(seen *Observed, err error) *Outcomes { return &Outcomes{Seen: see
 // isStale reports whether the decision was made on an outdated view.
 func (a *Outcomes) isStale() bool { return errors.Is(a.Err, reconciler.ErrStale) }
 
-// then returns the outcome of an apply after another one.
-func (a *Outcomes) then(b *Outcomes) *Outcomes {
+// followedBy returns the outcome of an apply after another one.
+func (a *Outcomes) followedBy(b *Outcomes) *Outcomes {
 	all := *b
 	all.Changes = slices.Concat(a.Changes, b.Changes)
 	all.pending, all.heldBack = a.pending || b.pending, a.heldBack+b.heldBack
@@ -78,7 +78,7 @@ func missingPrerequisite(auxiliary []apply.Outcome) error {
 // NewOutcomes returns the outcome of a request as the engine has left it.
 func NewOutcomes(seen *Observed, done *apply.Outcomes, grace time.Duration) *Outcomes {
 	out := &Outcomes{
-		Seen: seen.after(done.Objects), Refused: done.Refusal, auxiliaryKnown: true, serviceGrace: grace,
+		Seen: seen.afterApply(done.Objects), Refused: done.Refusal, auxiliaryKnown: true, serviceGrace: grace,
 		Changes: []apply.ChangeSet{done.Changes()},
 	}
 	for i := range done.Objects {

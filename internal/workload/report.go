@@ -24,7 +24,7 @@ import (
 
 // newResult returns the result of a reconcile, and its error.
 func newResult(in *Input, want *decision, done *Outcomes) (Result, error) {
-	err := want.resolve(in, done)
+	err := want.errorAfterApply(in, done)
 	inForce, why := want.specInForce()
 	said := summarizeChanges(done.Changes)
 	auxiliary, retryAuxiliary := troubleOf(done.troubles)

@@ -74,9 +74,9 @@ func NewRequest(in *Input, objects ...apply.Object) *apply.Request {
 	annotations := in.Owner.GetAnnotations()
 	return &apply.Request{
 		Owner:   in.Owner,
-		Manager: in.manager(),
+		Manager: in.fieldManager(),
 		Objects: objects,
-		Policy:  apply.Policy{Adopt: in.adopts(), AcceptOverrides: annotations[appv1.AnnotationAcceptOverrides] == "true"},
+		Policy:  apply.Policy{Adopt: in.adoptsObjects(), AcceptOverrides: annotations[appv1.AnnotationAcceptOverrides] == "true"},
 		Before:  apply.Before{Existed: in.existedBefore(), Overridden: in.overriddenMessage()},
 	}
 }
@@ -100,7 +100,7 @@ func (r *Reconciler) applyDeployment(ctx context.Context, in *Input, seen *Obser
 	if err != nil {
 		return FailApply(seen, err)
 	}
-	how.limit(req)
+	how.limitRequest(req)
 	addCanary(req, seen, &how.canary)
 	headless := RefuseHeadlessChange(in, r.Client.Scheme(), req, seen.Service)
 	if err := r.refuseRestart(ctx, in, w, seen, req); err != nil {
@@ -131,8 +131,8 @@ func (r *Reconciler) applyDeployment(ctx context.Context, in *Input, seen *Obser
 	return out
 }
 
-// limit changes a new request to a part of a workload.
-func (how *How) limit(req *apply.Request) {
+// limitRequest changes a new request to a part of a workload.
+func (how *How) limitRequest(req *apply.Request) {
 	req.Policy.AllOrNothing = how.Whole
 	if how.Earlier {
 		req.Prune = nil

@@ -89,7 +89,7 @@ func (c decider) wishRollback(mark holdMark) holdWish {
 		return holdWish{} // Another spec is to be applied first.
 	}
 	inputs, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
-	if err != nil || in.reshapes(&inputs) {
+	if err != nil || in.reshapesPods(&inputs) {
 		return holdWish{} // As above.
 	}
 	if refresh := in.Owner.GetAnnotations()[appv1.AnnotationRefresh]; refresh != "" && refresh != inputs.Refresh {
@@ -133,7 +133,7 @@ func (c decider) unfitForRollback(source *holdSource, set *appsv1.ReplicaSet) st
 		}
 		return fmt.Sprintf(messageSameSpec, set.Name)
 	}
-	if equality.Semantic.DeepEqual(*TemplateOf(set), c.seen.template()) {
+	if equality.Semantic.DeepEqual(*TemplateOf(set), c.seen.podTemplate()) {
 		return fmt.Sprintf(messageSameTemplate, set.Name)
 	}
 	return ""
@@ -162,7 +162,7 @@ func (c decider) staysBack() bool {
 		return false
 	}
 	used, err := resource.DecodeInputs(source.inputs)
-	return err == nil && !c.in.reshapes(&used) && !used.HasPresentDefaults(c.in.Spec.WithDefaults(""), &c.seen.today)
+	return err == nil && !c.in.reshapesPods(&used) && !used.HasPresentDefaults(c.in.Spec.WithDefaults(""), &c.seen.today)
 }
 
 // changedContent names the ConfigMaps and Secrets whose content differs between the live workload and a record.

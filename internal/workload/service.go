@@ -75,7 +75,7 @@ func remainingGrace(grace time.Duration, in *Input, w *resource.Workload, obj cl
 	for _, route := range routes {
 		if to := backendOf(route); to == obj.GetName() {
 			return grace // It leads there still, and is changed in this reconcile, or later.
-		} else if at := children.LastApplied(route, in.manager()); to != "" && at.After(changed) {
+		} else if at := children.LastApplied(route, in.fieldManager()); to != "" && at.After(changed) {
 			changed = at
 		}
 	}
@@ -140,7 +140,7 @@ func (r *Reconciler) freeNodePorts(ctx context.Context, in *Input, w *resource.W
 	if wanted == nil {
 		return nil, nil
 	}
-	req := &apply.Request{Owner: in.Owner, Manager: in.manager()}
+	req := &apply.Request{Owner: in.Owner, Manager: in.fieldManager()}
 	former := slices.Clone(seen.Owned)
 	if seen.former != nil {
 		former = append(former, children.Inventory{seen.former}.Without(former...)...)

@@ -74,7 +74,7 @@ func TestRemainingGrace(t *testing.T) {
 	route := func(to string, ago time.Duration) client.Object {
 		ingress := &networkingv1.Ingress{}
 		ingress.ManagedFields = []metav1.ManagedFieldsEntry{
-			{Manager: d.manager(), Operation: metav1.ManagedFieldsOperationApply, Time: ptr.To(metav1.NewTime(now.Add(-ago)))},
+			{Manager: d.fieldManager(), Operation: metav1.ManagedFieldsOperationApply, Time: ptr.To(metav1.NewTime(now.Add(-ago)))},
 			{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationUpdate, Time: ptr.To(metav1.NewTime(now))},
 		}
 		backend := networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: to}}

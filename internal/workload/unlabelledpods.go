@@ -78,39 +78,39 @@ func (p *PodCauses) ForgetOwner(manager string, owner types.NamespacedName) {
 	defer p.mu.Unlock()
 	for key := range p.workloads {
 		if key.isOf(manager, owner) {
-			p.drop(key)
+			p.dropWorkload(key)
 		}
 	}
 }
 
-// begin reports whether the pods of a workload that is not ready are to be read now, and counts the reading.
-func (p *PodCauses) begin(key Key) bool {
+// beginReading reports whether the pods of a workload that is not ready are to be read now, and counts the reading.
+func (p *PodCauses) beginReading(key Key) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r, now := p.of(key), p.clock.Now()
+	r, now := p.readingOf(key), p.clock.Now()
 	if r.since.IsZero() || r.since.After(now) {
 		r.since = now
 	}
-	if now.Before(r.read.Add(r.interval())) && !r.read.After(now) || !p.namespaces[key.Owner.Namespace].limiter.TryAccept() {
+	if now.Before(r.read.Add(r.readInterval())) && !r.read.After(now) || !p.namespaces[key.Owner.Namespace].limiter.TryAccept() {
 		return false
 	}
 	r.read = now
 	return true
 }
 
-// note remembers the gravest causes among the pods of a workload.
-func (p *PodCauses) note(key Key, pods []corev1.Pod) {
+// noteCauses remembers the gravest causes among the pods of a workload.
+func (p *PodCauses) noteCauses(key Key, pods []corev1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.of(key).pods = pods
+	p.readingOf(key).pods = pods
 }
 
-// recall returns the causes of a workload that is not ready.
-func (p *PodCauses) recall(key Key) unlabelledPods {
+// recallCauses returns the causes of a workload that is not ready.
+func (p *PodCauses) recallCauses(key Key) unlabelledPods {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r, now := p.of(key), p.clock.Now()
-	again := r.read.Add(r.interval()).Sub(now)
+	r, now := p.readingOf(key), p.clock.Now()
+	again := r.read.Add(r.readInterval()).Sub(now)
 	if again <= 0 { // The namespace has used up its budget.
 		again = firstPodInterval
 	}
@@ -128,12 +128,12 @@ func (p *PodCauses) noteReady(key Key) {
 	}
 	r.since, r.pods = time.Time{}, nil
 	if p.clock.Since(r.read) > firstPodInterval {
-		p.drop(key)
+		p.dropWorkload(key)
 	}
 }
 
-// of returns the reading of a workload. p.mu is held.
-func (p *PodCauses) of(key Key) *podReading {
+// readingOf returns the reading of a workload. p.mu is held.
+func (p *PodCauses) readingOf(key Key) *podReading {
 	r := p.workloads[key]
 	if r != nil {
 		return r
@@ -149,8 +149,8 @@ func (p *PodCauses) of(key Key) *podReading {
 	return r
 }
 
-// drop forgets a workload, and with the last workload the budget of its namespace. p.mu is held.
-func (p *PodCauses) drop(key Key) {
+// dropWorkload forgets a workload, and with the last workload the budget of its namespace. p.mu is held.
+func (p *PodCauses) dropWorkload(key Key) {
 	delete(p.workloads, key)
 	b := p.namespaces[key.Owner.Namespace]
 	if b.workloads--; b.workloads == 0 {
@@ -158,8 +158,8 @@ func (p *PodCauses) drop(key Key) {
 	}
 }
 
-// interval returns the time between two readings.
-func (r *podReading) interval() time.Duration {
+// readInterval returns the time between two readings.
+func (r *podReading) readInterval() time.Duration {
 	return min(max(r.read.Sub(r.since)/2, firstPodInterval), lastPodInterval)
 }
 
@@ -184,16 +184,16 @@ func (r *Reconciler) observeUnlabelled(ctx context.Context, in *Input, seen *Obs
 		r.PodCauses.noteReady(key)
 		return unlabelledPods{}
 	}
-	if r.PodCauses.begin(key) {
+	if r.PodCauses.beginReading(key) {
 		pods, err := readGravestPods(ctx, r.Live, live)
 		if err != nil {
 			ctrl.LoggerFrom(ctx).V(1).Info(messagePodsUnreadable, "deployment", live.Name, "error", err.Error())
 		}
 		if err == nil || len(pods) > 0 {
-			r.PodCauses.note(key, pods)
+			r.PodCauses.noteCauses(key, pods)
 		}
 	}
-	return r.PodCauses.recall(key)
+	return r.PodCauses.recallCauses(key)
 }
 
 // readGravestPods reads the pods of a Deployment page by page, and returns those with the gravest causes, reduced to what health needs. With
@@ -233,8 +233,8 @@ func ofDeployment(pod *corev1.Pod, deployment string) bool {
 	return c != nil && c.Kind == "ReplicaSet" && hash != "" && c.Name == deployment+"-"+hash
 }
 
-// judged returns a verdict that is looked at again once the pods are read again, as nothing watches them.
-func (u *unlabelledPods) judged(verdict health.Verdict) health.Verdict {
+// withRequeue returns a verdict that is looked at again once the pods are read again, as nothing watches them.
+func (u *unlabelledPods) withRequeue(verdict health.Verdict) health.Verdict {
 	if u.again > 0 && !verdict.Ready {
 		verdict.Again = reconciler.MinRequeue(verdict.Again, u.again)
 	}

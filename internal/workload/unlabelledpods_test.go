@@ -43,10 +43,10 @@ func TestPodReadingsAreBounded(t *testing.T) {
 			for second := range hour {
 				for i := range c.workloads {
 					key := newPodKey("busy", fmt.Sprint(i))
-					if p.begin(key) {
+					if p.beginReading(key) {
 						readings++
 					}
-					if again := p.recall(key).again; again <= 0 || again > lastPodInterval {
+					if again := p.recallCauses(key).again; again <= 0 || again > lastPodInterval {
 						t.Fatalf("the pods are read again after %s", again)
 					}
 					if c.step != nil {
@@ -58,7 +58,7 @@ func TestPodReadingsAreBounded(t *testing.T) {
 			if readings < c.least || readings > c.most {
 				t.Errorf("%d readings, want %d to %d", readings, c.least, c.most)
 			}
-			if !p.begin(newPodKey("quiet", "web")) {
+			if !p.beginReading(newPodKey("quiet", "web")) {
 				t.Error("a workload in another namespace waits")
 			}
 			for i := range c.workloads {
@@ -76,19 +76,19 @@ func TestPodReadingsAreBounded(t *testing.T) {
 func TestPodCausesAreRemembered(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(1<<30, 0))
 	p, key := NewPodCauses(clock), newPodKey("a", "web")
-	if !p.begin(key) {
+	if !p.beginReading(key) {
 		t.Fatal("the first reading waits")
 	}
-	p.note(key, []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web-1"}}})
+	p.noteCauses(key, []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web-1"}}})
 	clock.SetTime(clock.Now().Add(firstPodInterval - time.Second))
-	if p.begin(key) {
+	if p.beginReading(key) {
 		t.Error("the pods are read before their time")
 	}
-	if got := p.recall(key); len(got.pods) != 1 || got.again != time.Second {
+	if got := p.recallCauses(key); len(got.pods) != 1 || got.again != time.Second {
 		t.Errorf("recalled %+v", got)
 	}
 	p.noteReady(key)
-	if got := p.recall(key); len(got.pods) != 0 {
+	if got := p.recallCauses(key); len(got.pods) != 0 {
 		t.Errorf("recalled %+v of a workload that was ready", got)
 	}
 }

@@ -92,7 +92,7 @@ func (in *Input) canTake(live *appsv1.Deployment, today *resource.Inputs) bool {
 		return false
 	}
 	recorded, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
-	if err != nil || recorded.Kept || recorded.HasPresentDefaults(in.Spec, today) || in.reshapes(&recorded) || HasOwnRelease(in.Spec) {
+	if err != nil || recorded.Kept || recorded.HasPresentDefaults(in.Spec, today) || in.reshapesPods(&recorded) || HasOwnRelease(in.Spec) {
 		return false
 	}
 	if refresh := in.Owner.GetAnnotations()[appv1.AnnotationRefresh]; refresh != "" && refresh != recorded.Refresh {

@@ -93,7 +93,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, in *Input) (Result, error) {
 // ReconcileObserved is Reconcile for a workload that was observed already, with the function that applies its objects. If a part of the
 // present spec is refused, the last applied spec stays in force: that is the only second attempt.
 func (r *Reconciler) ReconcileObserved(ctx context.Context, in *Input, observed *Observed, apply Applier) (Result, error) {
-	want, seen, err := r.decide(ctx, in, observed)
+	want, seen, err := r.reachDecision(ctx, in, observed)
 	if err != nil {
 		return Result{Status: in.Before, Seen: observed}, err
 	}
@@ -105,16 +105,16 @@ func (r *Reconciler) ReconcileObserved(ctx context.Context, in *Input, observed 
 		done = apply(ctx, seen, want.workload, want.how)
 	}
 	if next, ok := r.newDecider(in, done.Seen).afterRefusal(want, done); ok {
-		r.remember(ctx, in, next)
+		r.rememberDecision(ctx, in, next)
 		if next.workload != nil {
-			done = done.then(apply(ctx, done.Seen, next.workload, next.how))
+			done = done.followedBy(apply(ctx, done.Seen, next.workload, next.how))
 		}
 		want = next
 	} else if want.isApplied(done) {
 		r.Records.Forget(in.Key())
 	}
 	if want.job.spec != nil && done.Err == nil && r.Journal == nil {
-		done = done.then(r.startJob(ctx, in, &want.job, done))
+		done = done.followedBy(r.startJob(ctx, in, &want.job, done))
 	}
 	return newResult(in, want, done)
 }
@@ -122,19 +122,19 @@ func (r *Reconciler) ReconcileObserved(ctx context.Context, in *Input, observed 
 // maxRounds is how often decide is called at most: it can ask for a ReplicaSet, and for content.
 const maxRounds = 3
 
-// decide returns the decision on the spec in force, and the observation with everything that was read for the decision.
-func (r *Reconciler) decide(ctx context.Context, in *Input, seen *Observed) (*decision, *Observed, error) {
+// reachDecision returns the decision on the spec in force, and the observation with everything that was read for the decision.
+func (r *Reconciler) reachDecision(ctx context.Context, in *Input, seen *Observed) (*decision, *Observed, error) {
 	seen, err := r.observeInputs(ctx, in, seen)
 	if err != nil {
 		return nil, nil, err
 	}
 	for range maxRounds {
-		want, ask, err := r.newDecider(in, seen).decide()
+		want, ask, err := r.newDecider(in, seen).decideSpec()
 		switch {
 		case err != nil:
 			return nil, nil, err
 		case ask == nil:
-			r.remember(ctx, in, want)
+			r.rememberDecision(ctx, in, want)
 			if in.Kind.Serves {
 				noteContent(r.Content, in, seen, &want.content)
 			}
@@ -164,19 +164,19 @@ func (r *Reconciler) readNeed(ctx context.Context, in *Input, seen *Observed, as
 	return &after, err
 }
 
-// remember adds to the memory of later reconciles. The result of a request that failed because the process ends is not remembered.
-func (r *Reconciler) remember(ctx context.Context, in *Input, want *decision) {
+// rememberDecision adds to the memory of later reconciles. The result of a request that failed because the process ends is not remembered.
+func (r *Reconciler) rememberDecision(ctx context.Context, in *Input, want *decision) {
 	add := want.remember
 	if ctx.Err() != nil {
 		add.declined = nil
 	}
-	r.Records.remember(in.Key(), add)
+	r.Records.rememberWorkload(in.Key(), add)
 }
 
 // LastApplied returns the workload as it was last applied, nil if that is not known. It remembers the record of a live workload object.
 func (r *Reconciler) LastApplied(in *Input, seen *Observed) (*resource.Workload, error) {
 	workload, record, err := r.newDecider(in, seen).lastApplied()
-	r.Records.remember(in.Key(), remembrance{record: record})
+	r.Records.rememberWorkload(in.Key(), remembrance{record: record})
 	return workload, err
 }
 
@@ -185,9 +185,9 @@ func (want *decision) isApplied(done *Outcomes) bool {
 	return want.source == sourcePresent && !done.isStale() && (!want.how.Whole || done.Err == nil)
 }
 
-// resolve returns the error of a decision and its apply: the reason why the present spec is not in force, together with the obstacles to the
-// spec that is applied in its place.
-func (want *decision) resolve(in *Input, done *Outcomes) error {
+// errorAfterApply returns the error of a decision and its apply: the reason why the present spec is not in force, together with the
+// obstacles to the spec that is applied in its place.
+func (want *decision) errorAfterApply(in *Input, done *Outcomes) error {
 	err := done.Err
 	switch {
 	case want.refusal == nil:
