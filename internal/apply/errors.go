@@ -153,7 +153,7 @@ func (p *plan) rejectedError(err error) error {
 	case reason == appv1.ReasonImmutableField && p.claim.takesOver():
 		line += fmt.Sprintf(messageNotAdoptableField, p.gvk.Kind+" "+p.object.Desired.GetName())
 	case reason == appv1.ReasonImmutableField:
-		line += messageImmutable + p.remedy()
+		line += messageImmutable + p.deletionRemedy()
 	}
 	return &reconciler.StalledError{Reason: reason, Message: line}
 }
@@ -169,8 +169,8 @@ func isImmutable(words string) bool {
 	return false
 }
 
-// remedy is the other way out where a field is immutable, empty where it would cost data.
-func (p *plan) remedy() string {
+// deletionRemedy is the other way out where a field is immutable, empty where it would cost data.
+func (p *plan) deletionRemedy() string {
 	object := p.gvk.Kind + " " + p.object.Desired.GetName()
 	switch {
 	case p.object.Retained, p.volumeClaim():

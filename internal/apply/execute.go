@@ -36,13 +36,13 @@ type result struct {
 	waits bool
 }
 
-// execute carries out the plan of one object.
-func (r *run) execute(ctx context.Context, p *plan) (result, error) {
+// executePlan carries out the plan of one object.
+func (r *run) executePlan(ctx context.Context, p *plan) (result, error) {
 	switch {
 	case p.action == Unchanged:
 		return result{action: Unchanged}, nil
 	case r.mode == Local:
-		return r.predict(p)
+		return r.predictResult(p)
 	}
 	if r.mode == Write && (p.claim.isReturned() || p.action == Created && r.req.Before.Existed) {
 		if err := r.verifyOwnerAlive(ctx); err != nil {
@@ -51,15 +51,15 @@ func (r *run) execute(ctx context.Context, p *plan) (result, error) {
 	}
 	switch p.action {
 	case Created:
-		return r.create(ctx, p)
+		return r.createObject(ctx, p)
 	case Replaced:
-		return r.replace(ctx, p)
+		return r.deleteForReplacement(ctx, p)
 	}
-	return r.update(ctx, p)
+	return r.updateObject(ctx, p)
 }
 
-// predict returns the object as an apply would leave it, before admission.
-func (r *run) predict(p *plan) (result, error) {
+// predictResult returns the object as an apply would leave it, before admission.
+func (r *run) predictResult(p *plan) (result, error) {
 	if p.action == Created {
 		return result{action: Created}, nil
 	}
@@ -86,20 +86,20 @@ func (r *run) predict(p *plan) (result, error) {
 // creates it if not (kubernetes/kubernetes#106745).
 const neverVersion = "1"
 
-// create applies an object that does not exist in the view. The request is not forced, and refused if the object exists. create then
-// reads the object to find its owner. It may be the owner of the request: the answer to the creation was lost, and the cache does not
+// createObject applies an object that does not exist in the view. The request is not forced, and refused if the object exists. createObject
+// then reads the object to find its owner. It may be the owner of the request: the answer to the creation was lost, and the cache does not
 // have the object yet.
-func (r *run) create(ctx context.Context, p *plan) (result, error) {
+func (r *run) createObject(ctx context.Context, p *plan) (result, error) {
 	written, err := r.sendRequest(ctx, p, map[string]string{"resourceVersion": neverVersion})
 	if !apierrors.IsConflict(err) {
-		return r.settle(ctx, p, result{action: Created, after: written}, r.classifyError(p, err))
+		return r.completeResult(ctx, p, result{action: Created, after: written}, r.classifyError(p, err))
 	}
 	live, err := r.readLive(ctx, p)
 	switch {
 	case errors.Is(err, reconciler.ErrStale):
 		// Nothing exists, so the API server refuses the resource version itself, or the object was deleted in between.
 		written, err = r.sendRequest(ctx, p, nil)
-		return r.settle(ctx, p, result{action: Created, after: written}, r.classifyError(p, err))
+		return r.completeResult(ctx, p, result{action: Created, after: written}, r.classifyError(p, err))
 	case err != nil:
 		return result{}, err
 	case r.mode == DryRun:
@@ -108,7 +108,7 @@ func (r *run) create(ctx context.Context, p *plan) (result, error) {
 	if err := p.checkOwnership(r.req, live); err != nil {
 		return result{}, err
 	}
-	if p.hidden(live) {
+	if p.isHidden(live) {
 		return result{}, &unseenError{live}
 	}
 	return result{}, reconciler.ErrStale
@@ -119,13 +119,13 @@ type unseenError struct{ live client.Object }
 
 func (e *unseenError) Error() string { return e.live.GetName() + " exists, and is not in the cache" }
 
-// hidden reports whether a live object is not in the cache for want of the operator's label.
-func (p *plan) hidden(live client.Object) bool {
+// isHidden reports whether a live object is not in the cache for want of the operator's label.
+func (p *plan) isHidden(live client.Object) bool {
 	return children.TypeOf(p.object.Desired).Scope == children.ScopeOurs && !claim.IsManaged(live)
 }
 
-// replace deletes an object that is recreated once its deletion is seen.
-func (r *run) replace(ctx context.Context, p *plan) (result, error) {
+// deleteForReplacement deletes an object that is recreated once its deletion is seen.
+func (r *run) deleteForReplacement(ctx context.Context, p *plan) (result, error) {
 	if err := r.canRecreate(ctx, p); err != nil || r.mode == DryRun {
 		return result{action: Replaced}, err
 	}
@@ -136,18 +136,18 @@ func (r *run) replace(ctx context.Context, p *plan) (result, error) {
 	return result{action: Replaced, waits: true}, r.removeObject(ctx, p, propagation)
 }
 
-// update applies an object of the owner, or one to take over. The request is forced, and bound by its UID to the object that was read.
-func (r *run) update(ctx context.Context, p *plan) (result, error) {
+// updateObject applies an object of the owner, or one to take over. The request is forced, and bound by its UID to the object that was read.
+func (r *run) updateObject(ctx context.Context, p *plan) (result, error) {
 	done := result{action: p.action, before: p.live}
 	seen := p.live
-	if p.transfers() {
+	if p.needsTransfer() {
 		taken, err := r.takeOver(ctx, p)
 		if err != nil {
 			return result{}, err
 		}
 		if r.mode == DryRun {
 			done.before, done.after, done.transfer = taken.live, taken.tried, taken.transfer
-			return r.settle(ctx, p, done, nil)
+			return r.completeResult(ctx, p, done, nil)
 		}
 		done.before, p.live = taken.before, taken.live
 	}
@@ -158,16 +158,16 @@ func (r *run) update(ctx context.Context, p *plan) (result, error) {
 	}
 	written, err := r.sendRequest(ctx, p, map[string]string{"uid": string(p.live.GetUID())}, client.ForceOwnership)
 	done.after = written
-	done, err = r.settle(ctx, p, done, r.classifyError(p, err))
+	done, err = r.completeResult(ctx, p, done, r.classifyError(p, err))
 	if err == nil && r.mode == Write && seen.GetResourceVersion() == done.after.GetResourceVersion() {
 		done.action = Unchanged
 	}
 	return done, err
 }
 
-// settle completes a result after the answer of the API server. It writes once more the fields that the API server has not kept; in a dry
-// run, it has the object keep the number of replicas that a write hands over first.
-func (r *run) settle(ctx context.Context, p *plan, done result, err error) (result, error) {
+// completeResult completes a result after the answer of the API server. It writes once more the fields that the API server has not kept; in
+// a dry run, it has the object keep the number of replicas that a write hands over first.
+func (r *run) completeResult(ctx context.Context, p *plan, done result, err error) (result, error) {
 	switch {
 	case err != nil:
 		return result{}, err
@@ -246,12 +246,12 @@ func (r *run) describeResult(p *plan, done *result) (Change, error) {
 	return change, nil
 }
 
-// excuse returns the error of a dry run, nil for an error that a write would not have. A late answer, and a webhook without dry runs, are
-// stated in the outcome.
-func (r *run) excuse(ctx context.Context, p *plan, out *Outcome, err error) error {
+// excuseDryRun returns the error of a dry run, nil for an error that a write would not have. A late answer, and a webhook without dry runs,
+// are stated in the outcome.
+func (r *run) excuseDryRun(ctx context.Context, p *plan, out *Outcome, err error) error {
 	var refused *reconciler.StalledError
 	switch {
-	case errors.As(err, &refused) && refused.Reason == appv1.ReasonNodePortTaken && p.action == Created && r.req.Before.deletes(p.gvk.Kind):
+	case errors.As(err, &refused) && refused.Reason == appv1.ReasonNodePortTaken && p.action == Created && r.req.Before.deletesKind(p.gvk.Kind):
 		return nil // The port is free once the object that has it is deleted.
 	case err != nil && (ctx.Err() != nil || noDryRun(err)):
 		out.Unasked = true
@@ -274,11 +274,11 @@ func (r *run) sendRequest(ctx context.Context, p *plan, preconditions map[string
 	if r.mode == DryRun {
 		opts = append(opts, client.DryRunAll, client.DisableReadYourWritesConsistency)
 	}
-	return r.apply(ctx, p, data, append(opts, client.FieldOwner(r.req.Manager))...)
+	return r.sendApply(ctx, p, data, append(opts, client.FieldOwner(r.req.Manager))...)
 }
 
-// apply sends a server-side apply of the object and returns the object of the answer.
-func (e *Engine) apply(ctx context.Context, p *plan, data []byte, opts ...client.PatchOption) (client.Object, error) {
+// sendApply sends a server-side apply of the object and returns the object of the answer.
+func (e *Engine) sendApply(ctx context.Context, p *plan, data []byte, opts ...client.PatchOption) (client.Object, error) {
 	written, err := p.newTarget()
 	if err != nil {
 		return nil, err

@@ -53,7 +53,7 @@ func (e *Engine) Observe(ctx context.Context, owner client.Object, manager strin
 		return found, nil
 	}
 	// Most children have the owner's name, and most of those with another are not wanted: their identity is enough to delete them.
-	slices.SortStableFunc(found, func(a, b client.Object) int { return named(b, owner) - named(a, owner) })
+	slices.SortStableFunc(found, func(a, b client.Object) int { return nameRank(b, owner) - nameRank(a, owner) })
 	whole, err := children.ReadWhole(ctx, e.live, found)
 	whole = slices.DeleteFunc(whole, func(obj client.Object) bool {
 		return !metav1.IsControlledBy(obj, owner) || !appliedFor(obj, owner, manager)
@@ -70,8 +70,8 @@ func typeOrder(obj client.Object) int {
 	return slices.IndexFunc(children.Types, func(t children.Type) bool { return t.Object == row.Object })
 }
 
-// named returns 1 for an object with the name of its owner, 0 for any other.
-func named(obj, owner client.Object) int {
+// nameRank returns 1 for an object with the name of its owner, 0 for any other.
+func nameRank(obj, owner client.Object) int {
 	if obj.GetName() == owner.GetName() {
 		return 1
 	}

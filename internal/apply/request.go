@@ -62,8 +62,8 @@ type Before struct {
 	Deleted []string
 }
 
-// deletes reports whether earlier dry runs of the plan would delete an object of a kind.
-func (b *Before) deletes(kind string) bool { return slices.Contains(b.Deleted, kind) }
+// deletesKind reports whether earlier dry runs of the plan would delete an object of a kind.
+func (b *Before) deletesKind(kind string) bool { return slices.Contains(b.Deleted, kind) }
 
 // Object is one wanted object.
 type Object struct {

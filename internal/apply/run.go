@@ -35,7 +35,7 @@ func (e *Engine) Run(ctx context.Context, req Request, mode Mode) (Outcomes, err
 	}
 	errs := r.applyAll(ctx, t)
 	r.out.noteTaken(errs)
-	if err := r.conclude(t, reconciler.Aggregate(errs...)); err != nil {
+	if err := r.concludeRun(t, reconciler.Aggregate(errs...)); err != nil {
 		return r.out, err
 	}
 	return r.out, r.pruneObjects(ctx)
@@ -91,8 +91,8 @@ func (r *run) applyAll(ctx context.Context, t *trial) []error {
 	return errs
 }
 
-// conclude states the refusal of an AllOrNothing request, and returns the error of the run.
-func (r *run) conclude(t *trial, err error) error {
+// concludeRun states the refusal of an AllOrNothing request, and returns the error of the run.
+func (r *run) concludeRun(t *trial, err error) error {
 	switch r.mode {
 	case Write:
 		if r.req.Policy.AllOrNothing && Refused(t.err) {
@@ -177,7 +177,7 @@ func (r *run) applyOne(ctx context.Context, i int, missing bool) error {
 	}
 	done := result{action: Unchanged}
 	if !pace.skip {
-		done, err = r.execute(ctx, &p)
+		done, err = r.executePlan(ctx, &p)
 	}
 	var unseen *unseenError
 	if errors.As(err, &unseen) {
@@ -193,7 +193,7 @@ func (r *run) applyOne(ctx context.Context, i int, missing bool) error {
 	}
 	out.Adopted = r.mode == DryRun && p.adoptsObject(r.req)
 	if r.mode == DryRun && err != nil {
-		done, change, err = result{}, Change{Action: p.action}, r.excuse(ctx, &p, out, err)
+		done, change, err = result{}, Change{Action: p.action}, r.excuseDryRun(ctx, &p, out, err)
 	}
 	if err != nil {
 		return err

@@ -37,7 +37,7 @@ func (e *Engine) Scale(ctx context.Context, request ScaleRequest, mode Mode) (Ou
 	req, d := &request, request.Deployment
 	out := Outcome{Change: Change{Action: Unchanged, Kind: "Deployment", Name: d.Name}, Live: d}
 	if mode != Write {
-		return req.predict(out), nil
+		return req.predictOutcome(out), nil
 	}
 	recorded := e.scaleMemory.get(req)
 	known := recorded.uid == d.UID && recorded.replicas == req.Replicas
@@ -67,8 +67,8 @@ func (e *Engine) Scale(ctx context.Context, request ScaleRequest, mode Mode) (Ou
 	return out, nil
 }
 
-// predict returns the outcome that a write would have.
-func (req *ScaleRequest) predict(out Outcome) Outcome {
+// predictOutcome returns the outcome that a write would have.
+func (req *ScaleRequest) predictOutcome(out Outcome) Outcome {
 	if ptr.Deref(req.Deployment.Spec.Replicas, 1) != req.Replicas {
 		out.Action, out.Fields = Scaled, []string{"replicas"}
 	}

@@ -164,7 +164,7 @@ func (e *Engine) sendPatch(ctx context.Context, manager string, p *plan, live cl
 		return fmt.Errorf("encode: %w", err)
 	}
 	opts := []client.PatchOption{client.FieldOwner(manager)}
-	if p.notCached() || p.hidden(live) {
+	if p.notCached() || p.isHidden(live) {
 		opts = append(opts, client.DisableReadYourWritesConsistency)
 	}
 	err = e.client.Patch(ctx, live, client.RawPatch(types.JSONPatchType, data), opts...)
@@ -185,8 +185,8 @@ type transfer struct {
 	ours, theirs *fieldpath.Set
 }
 
-// transfers reports whether fields change their managers before the object is applied.
-func (p *plan) transfers() bool { return p.claim.takesOver() || p.crowded || p.moves }
+// needsTransfer reports whether fields change their managers before the object is applied.
+func (p *plan) needsTransfer() bool { return p.claim.takesOver() || p.crowded || p.moves }
 
 // planTransfer hands fields of others to our manager that become ours alone: in a take-over, the stated fields; items of
 // lists that are ours; and the excluded fields, also without an owner. The apply after the transfer removes the fields that it
@@ -363,7 +363,7 @@ func (e *Engine) handOver(ctx context.Context, p *plan) error {
 	if err != nil {
 		return fmt.Errorf("encode: %w", err)
 	}
-	_, err = e.apply(ctx, p, body, client.FieldOwner(HandoverManager))
+	_, err = e.sendApply(ctx, p, body, client.FieldOwner(HandoverManager))
 	if apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) {
 		return nil
 	}
