@@ -102,8 +102,8 @@ func (b *Budget) KeepResource(kind string, obj Resource, names func() []string) 
 		b.owners[uid] = o
 	}
 	o.seen = time.Now()
-	b.change(o, func() { o.known = true })
-	whole := obj.Reduced() || b.admit(uid, uid, o, size)
+	b.changeOwner(o, func() { o.known = true })
+	whole := obj.Reduced() || b.admitObject(uid, uid, o, size)
 	b.mu.Unlock()
 	if !whole {
 		obj.Reduce(names())
@@ -128,7 +128,7 @@ func (b *Budget) admitChild(obj client.Object, size int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	uid, o := b.ownerOf(obj)
-	return o != nil && b.admit(obj.GetUID(), uid, o, size)
+	return o != nil && b.admitObject(obj.GetUID(), uid, o, size)
 }
 
 // Owns reports whether the controller of an object is a custom resource that the cache has.
@@ -152,51 +152,52 @@ func (b *Budget) ownerOf(obj client.Object) (types.UID, *owner) {
 	return c.UID, o
 }
 
-// admit replaces the object's previous size in the count of its owner, and returns false if a limit forbids the new size. b.mu is held.
-func (b *Budget) admit(uid, of types.UID, o *owner, size int) bool {
-	b.sweep()
-	b.release(uid)
-	more := b.excess(o.used+size, o.known) - b.excess(o.used, o.known)
+// admitObject replaces the object's previous size in the count of its owner, and returns false if a limit forbids the new size. b.mu is
+// held.
+func (b *Budget) admitObject(uid, of types.UID, o *owner, size int) bool {
+	b.sweepUnstored()
+	b.uncountObject(uid)
+	more := b.excessBytes(o.used+size, o.known) - b.excessBytes(o.used, o.known)
 	if more > 0 && (b.namespaces[o.namespace]+more > b.limits.Namespace || b.total+more > b.limits.Total) {
 		return false
 	}
 	b.owners[of] = o
-	b.change(o, func() { o.used, o.entries = o.used+size, o.entries+1 })
+	b.changeOwner(o, func() { o.used, o.entries = o.used+size, o.entries+1 })
 	b.entries[uid] = entry{owner: o, uid: of, size: size, seen: time.Now()}
 	return true
 }
 
-// release uncounts an object. b.mu is held.
-func (b *Budget) release(uid types.UID) {
+// uncountObject uncounts an object. b.mu is held.
+func (b *Budget) uncountObject(uid types.UID) {
 	e, counted := b.entries[uid]
 	if !counted {
 		return
 	}
 	delete(b.entries, uid)
-	b.change(e.owner, func() { e.owner.used, e.owner.entries = e.owner.used-e.size, e.owner.entries-1 })
-	b.drop(e.uid, e.owner)
+	b.changeOwner(e.owner, func() { e.owner.used, e.owner.entries = e.owner.used-e.size, e.owner.entries-1 })
+	b.dropGoneOwner(e.uid, e.owner)
 }
 
-// drop forgets an owner that is gone together with all that was kept for it. b.mu is held.
-func (b *Budget) drop(uid types.UID, o *owner) {
+// dropGoneOwner forgets an owner that is gone together with all that was kept for it. b.mu is held.
+func (b *Budget) dropGoneOwner(uid types.UID, o *owner) {
 	if !o.known && o.entries == 0 && b.owners[uid] == o {
 		delete(b.owners, uid)
 	}
 }
 
-// change changes an owner by a function, and updates the counts. b.mu is held.
-func (b *Budget) change(o *owner, by func()) {
-	before := b.excess(o.used, o.known)
+// changeOwner changes an owner by a function, and updates the counts. b.mu is held.
+func (b *Budget) changeOwner(o *owner, by func()) {
+	before := b.excessBytes(o.used, o.known)
 	by()
-	more := b.excess(o.used, o.known) - before
+	more := b.excessBytes(o.used, o.known) - before
 	b.total += more
 	if b.namespaces[o.namespace] += more; b.namespaces[o.namespace] == 0 {
 		delete(b.namespaces, o.namespace)
 	}
 }
 
-// excess returns the bytes above an owner's allowance, all bytes if the owner is gone.
-func (b *Budget) excess(used int, known bool) int {
+// excessBytes returns the bytes above an owner's allowance, all bytes if the owner is gone.
+func (b *Budget) excessBytes(used int, known bool) int {
 	if !known {
 		return used
 	}
@@ -208,17 +209,17 @@ func (b *Budget) Forget(obj client.Object) {
 	uid := obj.GetUID()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.release(uid)
+	b.uncountObject(uid)
 	if _, ours := obj.(Resource); ours {
-		b.lose(uid)
+		b.noteLost(uid)
 	}
 }
 
-// lose notes that the cache no longer has a custom resource. b.mu is held.
-func (b *Budget) lose(uid types.UID) {
+// noteLost notes that the cache no longer has a custom resource. b.mu is held.
+func (b *Budget) noteLost(uid types.UID) {
 	if o := b.owners[uid]; o != nil {
-		b.change(o, func() { o.known = false })
-		b.drop(uid, o)
+		b.changeOwner(o, func() { o.known = false })
+		b.dropGoneOwner(uid, o)
 	}
 }
 

@@ -199,21 +199,21 @@ func TestOwnerAfterChild(t *testing.T) {
 	b := New(limits)
 	app := newApp(t, "shop", "web", 10)
 	s := newService("shop", "web", app, 100)
-	if b.keep(s) || !lacks(s) {
+	if b.keep(s) || !needsLiveRead(s) {
 		t.Fatal("a child of an unknown owner is kept whole, or is not read")
 	}
 	b.keepApp(app)
-	if !lacks(s) {
+	if !needsLiveRead(s) {
 		t.Error("a child that was listed before its owner is not read")
 	}
-	if next := newService("shop", "web", app, 100); !b.keep(next) || lacks(next) {
+	if next := newService("shop", "web", app, 100); !b.keep(next) || needsLiveRead(next) {
 		t.Error("the child is not whole at its next event")
 	}
 	b.Forget(app)
 	again := newApp(t, "shop", "web", 10)
 	again.UID = "another"
 	b.keepApp(again)
-	if left := newService("shop", "web", app, 100); b.keep(left) || !lacks(left) {
+	if left := newService("shop", "web", app, 100); b.keep(left) || !needsLiveRead(left) {
 		t.Error("an App of the same name is taken for the owner, or cannot take the child over as it is")
 	}
 	if !b.keep(newService("shop", "web", again, 100)) {
@@ -253,8 +253,8 @@ func TestWhatIsRead(t *testing.T) {
 			obj.SetLabels(map[string]string{appv1.LabelManagedBy: appv1.ManagedBy})
 			obj.SetAnnotations(map[string]string{"a": strings.Repeat("v", limits.Owner)})
 			c.change(obj, newService("shop", "web", app, 0).OwnerReferences)
-			if b.KeepChild(row, obj); lacks(obj) != c.want {
-				t.Errorf("%T %s: is read: %t, want %t", obj, name, lacks(obj), c.want)
+			if b.KeepChild(row, obj); needsLiveRead(obj) != c.want {
+				t.Errorf("%T %s: is read: %t, want %t", obj, name, needsLiveRead(obj), c.want)
 			}
 		}
 	}
@@ -283,7 +283,7 @@ func TestReducedResource(t *testing.T) {
 	if _, err := app.Spec.MarshalJSON(); err == nil {
 		t.Error("the spec can be encoded")
 	}
-	if b.keepApp(app); !app.Reduced() || app.ServiceName() != "front" || !lacks(app) {
+	if b.keepApp(app); !app.Reduced() || app.ServiceName() != "front" || !needsLiveRead(app) {
 		t.Error("another transform changes the App")
 	}
 }

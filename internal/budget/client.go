@@ -23,7 +23,7 @@ func NewReader(cache, live client.Reader) client.Reader { return &wholeReader{ca
 
 // Get implements client.Reader.
 func (r *wholeReader) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	if err := r.Reader.Get(ctx, key, obj, opts...); err != nil || !lacks(obj) {
+	if err := r.Reader.Get(ctx, key, obj, opts...); err != nil || !needsLiveRead(obj) {
 		return err
 	}
 	whole := reflect.New(reflect.TypeOf(obj).Elem())
@@ -41,9 +41,9 @@ func (r *wholeReader) Get(ctx context.Context, key client.ObjectKey, obj client.
 	return nil
 }
 
-// lacks reports whether a partial object may be ours: its controller is a resource of ours, also a resource missing from the cache, as
-// after a restore from a backup, or the object has no controller.
-func lacks(obj client.Object) bool {
+// needsLiveRead reports whether a partial object may be ours: its controller is a resource of ours, also a resource missing from the cache,
+// as after a restore from a backup, or the object has no controller.
+func needsLiveRead(obj client.Object) bool {
 	if resource, ok := obj.(Resource); ok {
 		return resource.Reduced()
 	}

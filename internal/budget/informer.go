@@ -22,14 +22,14 @@ type gate struct {
 	owners []toolscache.DoneChecker
 }
 
-func (g *gate) add(informer toolscache.SharedIndexInformer) {
+func (g *gate) addInformer(informer toolscache.SharedIndexInformer) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.owners = append(g.owners, informer.HasSyncedChecker())
 }
 
-// wait returns once the gate is open, or the error of the context.
-func (g *gate) wait(ctx context.Context) error {
+// awaitOpen returns once the gate is open, or the error of the context.
+func (g *gate) awaitOpen(ctx context.Context) error {
 	g.mu.Lock()
 	owners := g.owners
 	g.mu.Unlock()
@@ -50,30 +50,30 @@ func (b *Budget) NewInformer(lw toolscache.ListerWatcher, example runtime.Object
 	obj, known := example.(client.Object)
 	child := known && children.TypeOf(obj).Role != 0
 	if child {
-		lw = b.started.guard(lw)
+		lw = b.started.guardLister(lw)
 	}
 	informer := toolscache.NewSharedIndexInformer(lw, example, resync, indexers)
 	if ours {
-		b.started.add(informer)
+		b.started.addInformer(informer)
 	}
 	if ours || child {
-		utilruntime.Must(b.follow(informer)) // It fails for an informer that has stopped.
+		utilruntime.Must(b.followDeletions(informer)) // It fails for an informer that has stopped.
 	}
 	return informer
 }
 
-// guard returns a ListerWatcher that waits until the gate is open.
-func (g *gate) guard(lw toolscache.ListerWatcher) toolscache.ListerWatcher {
+// guardLister returns a ListerWatcher that waits until the gate is open.
+func (g *gate) guardLister(lw toolscache.ListerWatcher) toolscache.ListerWatcher {
 	inner := toolscache.ToListerWatcherWithContext(lw)
 	return &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-			if err := g.wait(ctx); err != nil {
+			if err := g.awaitOpen(ctx); err != nil {
 				return nil, err
 			}
 			return inner.ListWithContext(ctx, opts)
 		},
 		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-			if err := g.wait(ctx); err != nil {
+			if err := g.awaitOpen(ctx); err != nil {
 				return nil, err
 			}
 			return inner.WatchWithContext(ctx, opts)

@@ -17,8 +17,8 @@ const (
 	inFlight = 30 * time.Minute
 )
 
-// follow uncounts the objects that an informer drops.
-func (b *Budget) follow(informer toolscache.SharedIndexInformer) error {
+// followDeletions uncounts the objects that an informer drops.
+func (b *Budget) followDeletions(informer toolscache.SharedIndexInformer) error {
 	forget := func(obj any) {
 		if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 			obj = gone.Obj
@@ -43,9 +43,9 @@ func (b *Budget) follow(informer toolscache.SharedIndexInformer) error {
 	return err
 }
 
-// sweep uncounts the objects that no informer has. An informer transforms each object of a list, and sends no event for an object that is
-// deleted before the list ends, or whose list failed; an informer that stops sends no events either. b.mu is held.
-func (b *Budget) sweep() {
+// sweepUnstored uncounts the objects that no informer has. An informer transforms each object of a list, and sends no event for an object
+// that is deleted before the list ends, or whose list failed; an informer that stops sends no events either. b.mu is held.
+func (b *Budget) sweepUnstored() {
 	now := time.Now()
 	if now.Sub(b.swept) < sweepInterval {
 		return
@@ -54,12 +54,12 @@ func (b *Budget) sweep() {
 	stored := b.storedUIDs()
 	for uid, e := range b.entries {
 		if now.Sub(e.seen) > inFlight && !stored.Has(uid) {
-			b.release(uid)
+			b.uncountObject(uid)
 		}
 	}
 	for uid, o := range b.owners {
 		if o.known && now.Sub(o.seen) > inFlight && !stored.Has(uid) {
-			b.lose(uid)
+			b.noteLost(uid)
 		}
 	}
 }

@@ -107,28 +107,28 @@ func (k *Keeper) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, er
 		return ctrl.Result{}, fmt.Errorf("read the Secret of the certificate: %w", err)
 	}
 	now := time.Now()
-	renewed, err := k.renew(secret, now)
+	renewed, err := k.renewExpiring(secret, now)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("create a certificate: %w", err)
 	}
 	if renewed {
 		// The watch of the Secret requeues the request.
-		return ctrl.Result{}, k.write(ctx, secret)
+		return ctrl.Result{}, k.writeSecret(ctx, secret)
 	}
-	switch err := k.inject(ctx, bundle(secret, now)); {
+	switch err := k.injectBundles(ctx, caBundle(secret, now)); {
 	case apierrors.IsConflict(err):
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	case err != nil:
 		return ctrl.Result{}, err
 	}
-	if wait := k.serve(secret, now); wait > 0 {
+	if wait := k.serveCertificate(secret, now); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	return ctrl.Result{RequeueAfter: k.next(secret, now)}, nil
+	return ctrl.Result{RequeueAfter: k.renewalDelay(secret, now)}, nil
 }
 
-// renew replaces the parts of the Secret that expire too soon, and reports whether it replaced any.
-func (k *Keeper) renew(secret *corev1.Secret, now time.Time) (bool, error) {
+// renewExpiring replaces the parts of the Secret that expire too soon, and reports whether it replaced any.
+func (k *Keeper) renewExpiring(secret *corev1.Secret, now time.Time) (bool, error) {
 	maker := rotator.CertRotator{
 		CAName: k.opts.Secret.Name + "-ca", CAOrganization: k.opts.Secret.Name,
 		DNSName: k.opts.Hosts[0], ExtraDNSNames: k.opts.Hosts[1:],
@@ -137,15 +137,15 @@ func (k *Keeper) renew(secret *corev1.Secret, now time.Time) (bool, error) {
 	data, soon := secret.Data, now.Add(k.opts.Ahead)
 	var signing *rotator.KeyPairArtifacts
 	var err error
-	if valid(data[keyAuthority], data[keyAuthority], data[keySigning], maker.CAName, nil, soon) {
+	if isValidCert(data[keyAuthority], data[keyAuthority], data[keySigning], maker.CAName, nil, soon) {
 		hosted := true
 		for _, host := range k.opts.Hosts {
-			hosted = hosted && valid(data[keyAuthority], data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey], host, maker.ExtKeyUsages, soon)
+			hosted = hosted && isValidCert(data[keyAuthority], data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey], host, maker.ExtKeyUsages, soon)
 		}
 		if hosted {
 			return false, nil
 		}
-		signing, err = artifacts(data)
+		signing, err = readAuthority(data)
 	} else {
 		if signing, err = maker.CreateCACert(now.Add(-backdated), now.Add(k.opts.Authority)); err == nil {
 			secret.Data = map[string][]byte{
@@ -164,14 +164,14 @@ func (k *Keeper) renew(secret *corev1.Secret, now time.Time) (bool, error) {
 	return true, nil
 }
 
-// valid reports whether the authority signed a certificate for a host, with its key, and the certificate is valid at a time.
-func valid(authority, cert, key []byte, host string, usages *[]x509.ExtKeyUsage, at time.Time) bool {
+// isValidCert reports whether the authority signed a certificate for a host, with its key, and the certificate is valid at a time.
+func isValidCert(authority, cert, key []byte, host string, usages *[]x509.ExtKeyUsage, at time.Time) bool {
 	ok, err := rotator.ValidCert(authority, cert, key, host, usages, at)
 	return ok && err == nil
 }
 
-// artifacts reads an authority that is known to be valid.
-func artifacts(data map[string][]byte) (*rotator.KeyPairArtifacts, error) {
+// readAuthority reads an authority that is known to be valid.
+func readAuthority(data map[string][]byte) (*rotator.KeyPairArtifacts, error) {
 	pair, err := tls.X509KeyPair(data[keyAuthority], data[keySigning])
 	if err != nil {
 		return nil, err
@@ -184,8 +184,8 @@ func artifacts(data map[string][]byte) (*rotator.KeyPairArtifacts, error) {
 	return &rotator.KeyPairArtifacts{Cert: pair.Leaf, Key: key, CertPEM: data[keyAuthority], KeyPEM: data[keySigning]}, nil
 }
 
-// write stores the Secret. If another replica was quicker, the watch delivers the Secret of that replica.
-func (k *Keeper) write(ctx context.Context, secret *corev1.Secret) error {
+// writeSecret stores the Secret. If another replica was quicker, the watch delivers the Secret of that replica.
+func (k *Keeper) writeSecret(ctx context.Context, secret *corev1.Secret) error {
 	var err error
 	if secret.ResourceVersion == "" {
 		secret.Namespace, secret.Name = k.opts.Secret.Namespace, k.opts.Secret.Name
@@ -203,22 +203,22 @@ func (k *Keeper) write(ctx context.Context, secret *corev1.Secret) error {
 	return nil
 }
 
-// bundle returns the authorities to trust: the signing authority, and the former authority while it is valid.
-func bundle(secret *corev1.Secret, now time.Time) []byte {
-	if former := leaf(secret.Data[keyFormer]); former == nil || former.NotAfter.Before(now) {
+// caBundle returns the authorities to trust: the signing authority, and the former authority while it is valid.
+func caBundle(secret *corev1.Secret, now time.Time) []byte {
+	if former := firstCertificate(secret.Data[keyFormer]); former == nil || former.NotAfter.Before(now) {
 		return secret.Data[keyAuthority]
 	}
 	return bytes.Join([][]byte{secret.Data[keyAuthority], secret.Data[keyFormer]}, nil)
 }
 
-// serve serves the certificate of the Secret. One of a new authority takes the place of another that is still trusted only
-// after a while; serve returns how long that is from now. Where the Secret was removed the authority of before is trusted
+// serveCertificate serves the certificate of the Secret. One of a new authority takes the place of another that is still trusted only
+// after a while; serveCertificate returns how long that is from now. Where the Secret was removed the authority of before is trusted
 // no longer.
-func (k *Keeper) serve(secret *corev1.Secret, now time.Time) time.Duration {
+func (k *Keeper) serveCertificate(secret *corev1.Secret, now time.Time) time.Duration {
 	served := k.served.Load()
 	if !bytes.Equal(k.told, secret.Data[keyAuthority]) {
 		k.told, k.until = secret.Data[keyAuthority], now
-		if served != nil && trusted(served.Leaf, bundle(secret, now), now.Add(k.opts.Settle)) {
+		if served != nil && isTrusted(served.Leaf, caBundle(secret, now), now.Add(k.opts.Settle)) {
 			k.until = now.Add(k.opts.Settle)
 		}
 	}
@@ -232,27 +232,27 @@ func (k *Keeper) serve(secret *corev1.Secret, now time.Time) time.Duration {
 	return 0
 }
 
-// trusted reports whether a certificate is one of the authorities', at a time.
-func trusted(cert *x509.Certificate, authorities []byte, at time.Time) bool {
+// isTrusted reports whether a certificate is one of the authorities', at a time.
+func isTrusted(cert *x509.Certificate, authorities []byte, at time.Time) bool {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(authorities)
 	_, err := cert.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: at})
 	return err == nil
 }
 
-// next is how long from now something in the Secret is to be renewed, or is no longer to be trusted.
-func (k *Keeper) next(secret *corev1.Secret, now time.Time) time.Duration {
+// renewalDelay is how long from now something in the Secret is to be renewed, or is no longer to be trusted.
+func (k *Keeper) renewalDelay(secret *corev1.Secret, now time.Time) time.Duration {
 	wait := lookAgain
 	for key, ahead := range map[string]time.Duration{keyAuthority: k.opts.Ahead, corev1.TLSCertKey: k.opts.Ahead, keyFormer: 0} {
-		if cert := leaf(secret.Data[key]); cert != nil && cert.NotAfter.After(now) {
+		if cert := firstCertificate(secret.Data[key]); cert != nil && cert.NotAfter.After(now) {
 			wait = min(wait, cert.NotAfter.Add(-ahead).Sub(now)+time.Second)
 		}
 	}
 	return max(wait, time.Second)
 }
 
-// leaf reads the first certificate of a file, nil if there is none.
-func leaf(data []byte) *x509.Certificate {
+// firstCertificate reads the first certificate of a file, nil if there is none.
+func firstCertificate(data []byte) *x509.Certificate {
 	block, _ := pem.Decode(data)
 	if block == nil {
 		return nil

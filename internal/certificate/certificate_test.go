@@ -26,16 +26,16 @@ func TestHeldBack(t *testing.T) {
 		before := k.served.Load()
 		c.lose()
 		secret.ResourceVersion = c.what
-		if renewed, err := k.renew(secret, now); !renewed || err != nil {
+		if renewed, err := k.renewExpiring(secret, now); !renewed || err != nil {
 			t.Fatalf("%s: renewed is %t, %v", c.what, renewed, err)
 		}
-		if wait := k.serve(secret, now); wait > 0 != c.held || c.held != (k.served.Load() == before) {
+		if wait := k.serveCertificate(secret, now); wait > 0 != c.held || c.held != (k.served.Load() == before) {
 			t.Errorf("%s is held back for %s, want that to be %t", c.what, wait, c.held)
 		}
-		if c.held && k.serve(secret, now.Add(time.Hour)) != 0 {
+		if c.held && k.serveCertificate(secret, now.Add(time.Hour)) != 0 {
 			t.Errorf("%s is held back for more than an hour", c.what)
 		}
-		if served := k.served.Load(); !bytes.Equal(served.Leaf.Raw, leaf(secret.Data[corev1.TLSCertKey]).Raw) {
+		if served := k.served.Load(); !bytes.Equal(served.Leaf.Raw, firstCertificate(secret.Data[corev1.TLSCertKey]).Raw) {
 			t.Errorf("%s is not served in the end", c.what)
 		}
 	}

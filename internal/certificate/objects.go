@@ -54,7 +54,7 @@ func (k *Keeper) SetupWithManager(mgr ctrl.Manager) error {
 	if err := mgr.Add(everywhere{own}); err != nil {
 		return err
 	}
-	one := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []ctrl.Request { return k.request() })
+	one := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []ctrl.Request { return k.secretRequest() })
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("certificate").
 		WithOptions(controller.Options{NeedLeaderElection: ptr.To(false)}).
@@ -63,7 +63,7 @@ func (k *Keeper) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesRawSource(source.Kind[client.Object](own, &admissionregistrationv1.MutatingWebhookConfiguration{}, one)).
 		// Where there is none of them there is no event either.
 		WatchesRawSource(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
-			for _, request := range k.request() {
+			for _, request := range k.secretRequest() {
 				queue.Add(request)
 			}
 			return nil
@@ -77,17 +77,19 @@ type everywhere struct{ cache.Cache }
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (everywhere) NeedLeaderElection() bool { return false }
 
-func (k *Keeper) request() []ctrl.Request { return []ctrl.Request{{NamespacedName: k.opts.Secret}} }
+func (k *Keeper) secretRequest() []ctrl.Request {
+	return []ctrl.Request{{NamespacedName: k.opts.Secret}}
+}
 
-// inject has the webhook configurations trust authorities, unless they do so.
-func (k *Keeper) inject(ctx context.Context, authorities []byte) error {
+// injectBundles has the webhook configurations trust authorities, unless they do so.
+func (k *Keeper) injectBundles(ctx context.Context, authorities []byte) error {
 	var validating admissionregistrationv1.ValidatingWebhookConfiguration
 	err := k.reader.Get(ctx, client.ObjectKey{Name: k.opts.Validating}, &validating)
 	trusted := make([][]byte, len(validating.Webhooks))
 	for i := range validating.Webhooks {
 		trusted[i] = validating.Webhooks[i].ClientConfig.CABundle
 	}
-	if err := k.trust(ctx, &validating, err, trusted, authorities); err != nil {
+	if err := k.patchBundles(ctx, &validating, err, trusted, authorities); err != nil {
 		return err
 	}
 	var mutating admissionregistrationv1.MutatingWebhookConfiguration
@@ -96,12 +98,12 @@ func (k *Keeper) inject(ctx context.Context, authorities []byte) error {
 	for i := range mutating.Webhooks {
 		trusted[i] = mutating.Webhooks[i].ClientConfig.CABundle
 	}
-	return k.trust(ctx, &mutating, err, trusted, authorities)
+	return k.patchBundles(ctx, &mutating, err, trusted, authorities)
 }
 
-// trust writes authorities into a webhook configuration; trusted are the current ones, one for each webhook, and err is the error of the
-// read. A missing configuration is not created: it was removed on purpose.
-func (k *Keeper) trust(ctx context.Context, config client.Object, err error, trusted [][]byte, authorities []byte) error {
+// patchBundles writes authorities into a webhook configuration; trusted are the current ones, one for each webhook, and err is the error of
+// the read. A missing configuration is not created: it was removed on purpose.
+func (k *Keeper) patchBundles(ctx context.Context, config client.Object, err error, trusted [][]byte, authorities []byte) error {
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}

@@ -24,8 +24,8 @@ type sharedTexts struct {
 // recordedInputs has the records of inputs: most workloads with the same defaults have the same record.
 var recordedInputs sharedTexts
 
-// share returns a text that equals the given one, the same for all callers.
-func (s *sharedTexts) share(text string) string {
+// shareText returns a text that equals the given one, the same for all callers.
+func (s *sharedTexts) shareText(text string) string {
 	if len(text) < minShared {
 		return text
 	}
@@ -45,6 +45,6 @@ func (s *sharedTexts) share(text string) string {
 func shareInputs(obj client.Object) {
 	annotations := obj.GetAnnotations()
 	if text, ok := annotations[appv1.AnnotationLastAppliedInputs]; ok {
-		annotations[appv1.AnnotationLastAppliedInputs] = recordedInputs.share(text)
+		annotations[appv1.AnnotationLastAppliedInputs] = recordedInputs.shareText(text)
 	}
 }

@@ -41,7 +41,7 @@ func (t *Type) Keep(obj client.Object, whole bool) {
 	keepIdentity(obj, kept, partial)
 	cut := t.Reduce != nil && t.Reduce(obj, kept)
 	if partial || cut {
-		annotate(kept, partialAnnotation, "true")
+		setAnnotation(kept, partialAnnotation, "true")
 	}
 	value.Set(to.Elem())
 }
@@ -89,7 +89,7 @@ func keepIdentity(from, to client.Object, claims bool) {
 	to.SetDeletionTimestamp(from.GetDeletionTimestamp())
 	to.SetOwnerReferences(keptOwners(from.GetOwnerReferences(), 1))
 	if sum, ok := from.GetAnnotations()[appv1.AnnotationLastAppliedHash]; ok {
-		annotate(to, appv1.AnnotationLastAppliedHash, shorten(sum, maxKeptHash))
+		setAnnotation(to, appv1.AnnotationLastAppliedHash, truncateText(sum, maxKeptHash))
 	}
 	to.SetManagedFields(keptMarks(from, claims))
 	if claims {
@@ -103,8 +103,8 @@ func keptOwners(all []metav1.OwnerReference, most int) []metav1.OwnerReference {
 	add := func(ref *metav1.OwnerReference) {
 		if len(kept) < most {
 			kept = append(kept, metav1.OwnerReference{
-				APIVersion: shorten(ref.APIVersion, maxKeptVersion), Kind: shorten(ref.Kind, maxKeptKind),
-				Name: shorten(ref.Name, maxKeptName), UID: shorten(ref.UID, maxKeptUID),
+				APIVersion: truncateText(ref.APIVersion, maxKeptVersion), Kind: truncateText(ref.Kind, maxKeptKind),
+				Name: truncateText(ref.Name, maxKeptName), UID: truncateText(ref.UID, maxKeptUID),
 				Controller: ref.Controller, BlockOwnerDeletion: ref.BlockOwnerDeletion,
 			})
 		}
@@ -174,7 +174,7 @@ func keptLabels(labels map[string]string, keys ...string) map[string]string {
 	return kept
 }
 
-func annotate(obj client.Object, key, value string) {
+func setAnnotation(obj client.Object, key, value string) {
 	annotations := obj.GetAnnotations()
 	if annotations == nil {
 		annotations = map[string]string{}
@@ -183,8 +183,8 @@ func annotate(obj client.Object, key, value string) {
 	obj.SetAnnotations(annotations)
 }
 
-// shorten cuts a text to a length in bytes.
-func shorten[S ~string](text S, most int) S {
+// truncateText cuts a text to a length in bytes.
+func truncateText[S ~string](text S, most int) S {
 	if len(text) <= most {
 		return text
 	}

@@ -34,9 +34,9 @@ func reduceDeployment(from, to client.Object) (cut bool) {
 			continue
 		}
 		c := d.Status.Conditions[i]
-		c.Reason = shorten(c.Reason, maxKeptKind)
-		if c.Status = shorten(c.Status, maxKeptKind); name == appsv1.DeploymentReplicaFailure {
-			c.Message = shorten(c.Message, maxKeptMessage)
+		c.Reason = truncateText(c.Reason, maxKeptKind)
+		if c.Status = truncateText(c.Status, maxKeptKind); name == appsv1.DeploymentReplicaFailure {
+			c.Message = truncateText(c.Message, maxKeptMessage)
 		} else {
 			c.Message = ""
 		}
@@ -97,7 +97,7 @@ func reduceAutoscaler(from, to client.Object) bool {
 	if kept, ok := to.(*autoscalingv2.HorizontalPodAutoscaler); ok && isScaler {
 		target := scaler.Spec.ScaleTargetRef
 		kept.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{
-			APIVersion: shorten(target.APIVersion, maxKeptVersion), Kind: shorten(target.Kind, maxKeptKind+1), Name: shorten(target.Name, maxKeptName+1),
+			APIVersion: truncateText(target.APIVersion, maxKeptVersion), Kind: truncateText(target.Kind, maxKeptKind+1), Name: truncateText(target.Name, maxKeptName+1),
 		}
 	}
 	return false
@@ -116,7 +116,7 @@ func reducePod(from, to client.Object) bool {
 	for i := range kept.OwnerReferences {
 		kept.OwnerReferences[i].APIVersion = ""
 	}
-	kept.Status.Phase = shorten(pod.Status.Phase, maxKeptKind)
+	kept.Status.Phase = truncateText(pod.Status.Phase, maxKeptKind)
 	health.KeepCauses(&pod.Status, &kept.Status, maxKeptMessage)
 	return false
 }
@@ -138,7 +138,7 @@ func reduceJob(from, to client.Object) bool {
 		c := &is.Conditions[i]
 		if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) {
 			kept.Status.Conditions = append(kept.Status.Conditions, batchv1.JobCondition{
-				Type: c.Type, Status: c.Status, Reason: shorten(c.Reason, maxKeptKind), LastTransitionTime: c.LastTransitionTime,
+				Type: c.Type, Status: c.Status, Reason: truncateText(c.Reason, maxKeptKind), LastTransitionTime: c.LastTransitionTime,
 			})
 		}
 	}

@@ -76,10 +76,10 @@ func (c *Case) Decide() (standing Standing, words string) {
 		return Leaving, fmt.Sprintf(messageBeingDeleted, c.Kind, c.Live.GetName())
 	case controller != nil && c.UID != "" && controller.UID == c.UID:
 		return Owned, ""
-	case keptFor == c.self() && (controller == nil || c.createsClaims(controller)):
+	case keptFor == c.retainedFor() && (controller == nil || c.createsClaims(controller)):
 		return Kept, ""
-	case keptFor != "" && keptFor != c.self():
-		return Taken, fmt.Sprintf(messageRetainedForOther, c.object(), message.Quote(keptFor), c.Kind, appv1.AnnotationRetainedFor, c.self())
+	case keptFor != "" && keptFor != c.retainedFor():
+		return Taken, fmt.Sprintf(messageRetainedForOther, c.objectName(), message.Quote(keptFor), c.Kind, appv1.AnnotationRetainedFor, c.retainedFor())
 	case controller == nil && known && sum == c.Sum:
 		// The hash covers the owner's UID: this very owner applied it, and another writer has removed the reference since, or
 		// the annotation of a retained object.
@@ -89,33 +89,33 @@ func (c *Case) Decide() (standing Standing, words string) {
 	case controller != nil && c.formerSelf(controller):
 		return Leaving, fmt.Sprintf(messageOfEarlierOwner, c.Kind, c.Live.GetName(), controller.Kind)
 	}
-	return Taken, c.exists(controller)
+	return Taken, c.existsMessage(controller)
 }
 
 // concernsOthers reports whether the live object is known to be about others.
 func (c *Case) concernsOthers() bool { return !c.Partial && ConcernsOthers(c.Wanted, c.Live) }
 
-// exists says that an object of a child's name is not the owner's.
-func (c *Case) exists(controller *metav1.OwnerReference) string {
+// existsMessage says that an object of a child's name is not the owner's.
+func (c *Case) existsMessage(controller *metav1.OwnerReference) string {
 	switch _, service := c.Wanted.(*corev1.Service); {
 	case controller != nil:
-		return fmt.Sprintf(messageOwnedByOther, c.object(), controller.Kind, controller.Name)
+		return fmt.Sprintf(messageOwnedByOther, c.objectName(), controller.Kind, controller.Name)
 	case c.concernsOthers():
-		return fmt.Sprintf(messageConcernsOthers, c.object())
+		return fmt.Sprintf(messageConcernsOthers, c.objectName())
 	case !c.Retained && !c.Claim && c.Applied():
 		remedy := ""
 		if _, set := c.Wanted.(*appsv1.StatefulSet); !set { // Its claims may go with it.
 			remedy = fmt.Sprintf(messageOrDelete, c.Kind)
 		}
-		return fmt.Sprintf(messageOrphaned, c.object(), c.Owner.Kind, c.adopts("true"), remedy)
+		return fmt.Sprintf(messageOrphaned, c.objectName(), c.Owner.Kind, c.adoptCommand("true"), remedy)
 	case service && !c.Whole:
-		return fmt.Sprintf(messageServiceNotOwned, c.object(), c.adopts(appv1.GentlestAdoption(c.Owner.Kind)))
+		return fmt.Sprintf(messageServiceNotOwned, c.objectName(), c.adoptCommand(appv1.GentlestAdoption(c.Owner.Kind)))
 	}
-	return fmt.Sprintf(messageNotOwned, c.object(), c.adopts(appv1.GentlestAdoption(c.Owner.Kind)))
+	return fmt.Sprintf(messageNotOwned, c.objectName(), c.adoptCommand(appv1.GentlestAdoption(c.Owner.Kind)))
 }
 
-// adopts returns the command that has the owner adopt.
-func (c *Case) adopts(value string) string {
+// adoptCommand returns the command that has the owner adopt.
+func (c *Case) adoptCommand(value string) string {
 	return fmt.Sprintf(commandAdopt, strings.ToLower(c.Owner.Kind), c.Name, c.Wanted.GetNamespace(), value)
 }
 
@@ -126,11 +126,11 @@ func WasApplied(live Object, manager string) bool {
 	})
 }
 
-// object is how a message names the object.
-func (c *Case) object() string { return c.Kind + " " + c.Wanted.GetName() }
+// objectName is how a message names the object.
+func (c *Case) objectName() string { return c.Kind + " " + c.Wanted.GetName() }
 
-// self is the owner as the annotation of an object that is retained for it names it.
-func (c *Case) self() string { return c.Owner.Kind + "." + c.Name }
+// retainedFor is the owner as the annotation of an object that is retained for it names it.
+func (c *Case) retainedFor() string { return c.Owner.Kind + "." + c.Name }
 
 // createsClaims reports whether the controller of a claim is a StatefulSet or one of its pods: the claim is deleted with them by the
 // StatefulSet's persistentVolumeClaimRetentionPolicy. The annotation of the claim names the owner.
@@ -144,7 +144,7 @@ func (c *Case) createsClaims(controller *metav1.OwnerReference) bool {
 // formerSelf reports whether a controller reference means an earlier object of the owner's own kind and name, as after a
 // restore from a backup.
 func (c *Case) formerSelf(controller *metav1.OwnerReference) bool {
-	return apiGroup(*controller) == c.Owner.Group && controller.Kind+"."+controller.Name == c.self()
+	return apiGroup(*controller) == c.Owner.Group && controller.Kind+"."+controller.Name == c.retainedFor()
 }
 
 // apiGroup is the API group of a reference, whatever its version.

@@ -58,7 +58,7 @@ func (c Children) checkAccount(ctx context.Context, cluster Cluster, live *corev
 	used, err := anyPodOutside(ctx, cluster, live.Namespace, nil, c.podSelector(), live.Name)
 	if err == nil && !used {
 		err = cluster.Templates(ctx, live.Namespace, func(workload Object, template *corev1.PodTemplateSpec) bool {
-			used = template.Spec.ServiceAccountName == live.Name && !c.means(workload)
+			used = template.Spec.ServiceAccountName == live.Name && !c.containsObject(workload)
 			return !used
 		})
 	}
@@ -143,14 +143,14 @@ func (c Children) servesOthers(ctx context.Context, cluster Cluster, live *corev
 func (c Children) servesOtherWorkload(ctx context.Context, cluster Cluster, service *corev1.Service, selector map[string]string) (bool, error) {
 	is, becomes, serves := labels.SelectorFromSet(service.Spec.Selector), labels.SelectorFromSet(selector), false
 	err := cluster.Selecting(ctx, service.Namespace, func(workload Object, pods *metav1.LabelSelector) bool {
-		serves = pods != nil && is.Matches(labels.Set(pods.MatchLabels)) && !becomes.Matches(labels.Set(pods.MatchLabels)) && !c.means(workload)
+		serves = pods != nil && is.Matches(labels.Set(pods.MatchLabels)) && !becomes.Matches(labels.Set(pods.MatchLabels)) && !c.containsObject(workload)
 		return !serves
 	})
 	return serves, err
 }
 
-// means reports whether an object is one of the children, by type and name.
-func (c Children) means(obj Object) bool {
+// containsObject reports whether an object is one of the children, by type and name.
+func (c Children) containsObject(obj Object) bool {
 	return slices.ContainsFunc(c, func(pair Pair) bool {
 		return reflect.TypeOf(pair.Wanted) == reflect.TypeOf(obj) && pair.Wanted.GetName() == obj.GetName()
 	})

@@ -29,8 +29,8 @@ func (k *Kinds) Client(base client.Client) client.Client {
 	return c
 }
 
-// of returns the kind's client, nil if it is not watched, and whether the kind is optional at all.
-func (c *routedClient) of(s *kind) client.Client {
+// clientOf returns the kind's client, nil if it is not watched, and whether the kind is optional at all.
+func (c *routedClient) clientOf(s *kind) client.Client {
 	c.kinds.mu.Lock()
 	defer c.kinds.mu.Unlock()
 	if s.phase != watched || s.objects == nil {
@@ -45,7 +45,7 @@ func (c *routedClient) Get(ctx context.Context, key client.ObjectKey, obj client
 	if s == nil {
 		return c.Client.Get(ctx, key, obj, opts...)
 	}
-	if own := c.of(s); own != nil {
+	if own := c.clientOf(s); own != nil {
 		return own.Get(ctx, key, obj, opts...)
 	}
 	return apierrors.NewNotFound(schema.GroupResource{Group: s.gvk.Group, Resource: s.gvk.Kind}, key.Name)
@@ -60,7 +60,7 @@ func (c *routedClient) List(ctx context.Context, list client.ObjectList, opts ..
 	if s == nil {
 		return c.Client.List(ctx, list, opts...)
 	}
-	if own := c.of(s); own != nil {
+	if own := c.clientOf(s); own != nil {
 		return own.List(ctx, list, opts...)
 	}
 	return nil
@@ -72,7 +72,7 @@ func (c *routedClient) Patch(ctx context.Context, obj client.Object, patch clien
 	if s == nil {
 		return c.Client.Patch(ctx, obj, patch, opts...)
 	}
-	if own := c.of(s); own != nil {
+	if own := c.clientOf(s); own != nil {
 		return own.Patch(ctx, obj, patch, opts...)
 	}
 	// Without a watch there is nothing to wait for.
@@ -85,7 +85,7 @@ func (c *routedClient) Delete(ctx context.Context, obj client.Object, opts ...cl
 	if s == nil {
 		return c.Client.Delete(ctx, obj, opts...)
 	}
-	if own := c.of(s); own != nil {
+	if own := c.clientOf(s); own != nil {
 		return own.Delete(ctx, obj, opts...)
 	}
 	return c.Client.Delete(ctx, obj, append(opts, client.DisableReadYourWritesConsistency)...)

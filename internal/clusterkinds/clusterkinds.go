@@ -204,7 +204,7 @@ func (k *Kinds) Start(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		if next := k.step(ctx); next > 0 {
+		if next := k.discoverDue(ctx); next > 0 {
 			timer.Reset(next)
 		}
 		select {
@@ -231,10 +231,10 @@ func (k *Kinds) Check(ctx context.Context, obj client.Object, w Waiter) error {
 		return nil
 	}
 	if _, ok := s.waiting[w]; !ok {
-		k.wake()
+		k.wakeLoop()
 	}
 	s.waiting[w] = k.now()
-	return k.obstacle(s)
+	return k.unwatchedError(s)
 }
 
 // Look is Check without a waiter: no reconcile follows when the kind appears.
@@ -249,21 +249,21 @@ func (k *Kinds) Look(ctx context.Context, obj client.Object) error {
 	if s.phase == watched {
 		return nil
 	}
-	return k.obstacle(s)
+	return k.unwatchedError(s)
 }
 
-// obstacle returns the error for a kind that is not watched.
-func (k *Kinds) obstacle(s *kind) error {
+// unwatchedError returns the error for a kind that is not watched.
+func (k *Kinds) unwatchedError(s *kind) error {
 	switch s.phase {
 	case missing:
 		return &reconciler.StalledError{
 			Reason:     appv1.ReasonKindMissing,
-			Message:    fmt.Sprintf(messageMissing, s.gvk.Kind, s.gvk.GroupVersion(), products[s.gvk.Kind], remedy(s.row)),
+			Message:    fmt.Sprintf(messageMissing, s.gvk.Kind, s.gvk.GroupVersion(), products[s.gvk.Kind], remedyFor(s.row)),
 			RetryAfter: k.opts.LookAgain,
 		}
 	case forbidden:
 		return &reconciler.StalledError{
-			Reason: appv1.ReasonForbidden, Message: fmt.Sprintf(messageForbidden, s.gvk.Kind, s.refusal, remedy(s.row)), RetryAfter: k.opts.LookAgain,
+			Reason: appv1.ReasonForbidden, Message: fmt.Sprintf(messageForbidden, s.gvk.Kind, s.refusal, remedyFor(s.row)), RetryAfter: k.opts.LookAgain,
 		}
 	}
 	return &reconciler.WaitingError{
@@ -271,8 +271,8 @@ func (k *Kinds) obstacle(s *kind) error {
 	}
 }
 
-// remedy returns what a user can do where objects of a type cannot be used.
-func remedy(row *children.Type) string {
+// remedyFor returns what a user can do where objects of a type cannot be used.
+func remedyFor(row *children.Type) string {
 	if row.Scheduled {
 		return "delete the resource"
 	}
@@ -284,7 +284,7 @@ func (k *Kinds) Lost(obj client.Object) {
 	if s := k.byType[reflect.TypeOf(obj)]; s != nil {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		k.doubt(s)
+		k.doubtKind(s)
 	}
 }
 
@@ -309,16 +309,16 @@ func (k *Kinds) awaitSettled(ctx context.Context, s *kind) {
 	}
 }
 
-// wake has the loop look at the kinds.
-func (k *Kinds) wake() {
+// wakeLoop has the loop look at the kinds.
+func (k *Kinds) wakeLoop() {
 	select {
 	case k.changed <- struct{}{}:
 	default:
 	}
 }
 
-// enter sets the phase of a kind, and requeues all affected resources.
-func (k *Kinds) enter(s *kind, p phase) {
+// enterPhase sets the phase of a kind, and requeues all affected resources.
+func (k *Kinds) enterPhase(s *kind, p phase) {
 	if s.phase == p {
 		return
 	}

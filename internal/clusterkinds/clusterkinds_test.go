@@ -113,7 +113,7 @@ func (w *world) define(d definition) {
 func (w *world) pass(d time.Duration) {
 	end := w.time.Add(d)
 	for {
-		next := w.step(w.t.Context())
+		next := w.discoverDue(w.t.Context())
 		if next == 0 || w.time.Add(next).After(end) {
 			w.time = end
 			return
@@ -428,7 +428,7 @@ func TestServes(t *testing.T) {
 		"another group":   {groups("example.com", "v1", "HTTPRoute"), false},
 		"nothing":         {&apidiscoveryv2.APIGroupDiscoveryList{}, false},
 	} {
-		if got := serves(c.groups, gvk); got != c.want {
+		if got := servesKind(c.groups, gvk); got != c.want {
 			t.Errorf("%s: %t, want %t", name, got, c.want)
 		}
 	}

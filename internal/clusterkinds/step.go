@@ -9,8 +9,8 @@ import (
 // served reports whether the API server serves a kind.
 type served func(*kind) bool
 
-// step handles the kinds that are due, and returns the time until the next kind is due, 0 if none is scheduled.
-func (k *Kinds) step(ctx context.Context) time.Duration {
+// discoverDue handles the kinds that are due, and returns the time until the next kind is due, 0 if none is scheduled.
+func (k *Kinds) discoverDue(ctx context.Context) time.Duration {
 	if due := k.dueKinds(ctx); len(due) > 0 {
 		k.askFor(ctx, due)
 	}
@@ -18,7 +18,7 @@ func (k *Kinds) step(ctx context.Context) time.Duration {
 	defer k.mu.Unlock()
 	var next time.Duration
 	for _, s := range k.kinds {
-		k.schedule(s)
+		k.scheduleDiscovery(s)
 		for _, at := range []time.Time{s.due, k.retryAt(s)} {
 			if !at.IsZero() {
 				if wait := max(at.Sub(k.now()), time.Millisecond); next == 0 || wait < next {
@@ -39,7 +39,7 @@ func (k *Kinds) dueKinds(ctx context.Context) []*kind {
 	for _, s := range k.kinds {
 		k.dropWaiters(s)
 		k.retryRefused(ctx, s)
-		if k.schedule(s); !s.due.IsZero() {
+		if k.scheduleDiscovery(s); !s.due.IsZero() {
 			scheduled = append(scheduled, s)
 			due = due || !k.now().Before(s.due)
 		}
@@ -65,16 +65,16 @@ func (k *Kinds) askFor(ctx context.Context, due []*kind) {
 		switch {
 		case s.defined == absent:
 		case !s.row.Custom:
-			k.begin(ctx, s)
+			k.beginWatch(ctx, s)
 		case err != nil:
 			k.opts.Log.Info("Cannot ask the API server what it serves", "kind", s.gvk.Kind, "error", err.Error())
 			k.askLater(s)
 		case serves(s):
-			k.begin(ctx, s)
+			k.beginWatch(ctx, s)
 		case s.defined == present && s.phase == unknown && s.pause < missingAfter:
 			k.askLater(s) // A busy API server announces a kind later than it has stored the definition.
 		default:
-			k.end(s, missing)
+			k.endWatch(s, missing)
 			if s.defined == present && s.pause < k.opts.LookAgain { // It is not served yet, or not in this version.
 				k.askLater(s)
 			}
@@ -82,8 +82,8 @@ func (k *Kinds) askFor(ctx context.Context, due []*kind) {
 	}
 }
 
-// schedule sets the time of the next discovery for a missing kind that resources wait for, if no definition announces the kind.
-func (k *Kinds) schedule(s *kind) {
+// scheduleDiscovery sets the time of the next discovery for a missing kind that resources wait for, if no definition announces the kind.
+func (k *Kinds) scheduleDiscovery(s *kind) {
 	if s.defined == absent {
 		s.due = time.Time{}
 		return
@@ -112,12 +112,12 @@ func (k *Kinds) retryAt(s *kind) time.Time {
 
 func (k *Kinds) retryRefused(ctx context.Context, s *kind) {
 	if at := k.retryAt(s); !at.IsZero() && !k.now().Before(at) {
-		k.begin(ctx, s)
+		k.beginWatch(ctx, s)
 	}
 }
 
-// begin begins to watch the objects of a kind, unless they are watched already.
-func (k *Kinds) begin(ctx context.Context, s *kind) {
+// beginWatch begins to watch the objects of a kind, unless they are watched already.
+func (k *Kinds) beginWatch(ctx context.Context, s *kind) {
 	if s.objects != nil {
 		return
 	}
@@ -130,16 +130,16 @@ func (k *Kinds) begin(ctx context.Context, s *kind) {
 	}
 	s.objects = objects
 	if was != forbidden { // Until it is known better, its right is still missing.
-		k.enter(s, syncing)
+		k.enterPhase(s, syncing)
 	}
 }
 
-// end stops watching the objects of a kind, and has those be reconciled that had one.
-func (k *Kinds) end(s *kind, p phase) {
+// endWatch stops watching the objects of a kind, and has those be reconciled that had one.
+func (k *Kinds) endWatch(s *kind, p phase) {
 	gone := s.objects
 	s.objects = nil
 	was := s.phase
-	k.enter(s, p)
+	k.enterPhase(s, p)
 	if gone == nil {
 		return
 	}
@@ -154,38 +154,38 @@ func (k *Kinds) askLater(s *kind) {
 	s.due, s.pause = k.now().Add(s.pause), min(2*s.pause, k.opts.LookAgain)
 }
 
-// doubt schedules a discovery for a served kind that the API server does not know in other requests. When the pauses between discoveries
+// doubtKind schedules a discovery for a served kind that the API server does not know in other requests. When the pauses between discoveries
 // reach Options.LookAgain, the kind counts as missing.
-func (k *Kinds) doubt(s *kind) {
+func (k *Kinds) doubtKind(s *kind) {
 	switch {
 	case !s.due.IsZero() || s.phase == missing:
 	case s.pause >= k.opts.LookAgain:
-		k.end(s, missing)
+		k.endWatch(s, missing)
 	default:
 		k.askLater(s)
 	}
-	k.wake()
+	k.wakeLoop()
 }
 
 // noteDefinition records the new state of a kind's definition.
 func (k *Kinds) noteDefinition(s *kind, d definition) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.define(s, d)
+	k.setDefinition(s, d)
 }
 
-// define sets the state of a kind's definition. k.mu is held.
-func (k *Kinds) define(s *kind, d definition) {
+// setDefinition sets the state of a kind's definition. k.mu is held.
+func (k *Kinds) setDefinition(s *kind, d definition) {
 	s.defined = d
 	switch d {
 	case absent:
 		s.due = time.Time{}
-		k.end(s, missing)
+		k.endWatch(s, missing)
 	default:
 		// Both definitions are listed at about the same time.
 		s.due, s.pause = k.now().Add(gather), firstPause
 	}
-	k.wake()
+	k.wakeLoop()
 }
 
 // noteSynced records that all objects of a kind are in the cache, and starts the events to the controllers.
@@ -196,9 +196,9 @@ func (k *Kinds) noteSynced(s *kind, o *objects) {
 		return
 	}
 	s.pause = firstPause
-	k.enter(s, watched)
+	k.enterPhase(s, watched)
 	for _, sub := range k.subscribers {
-		if err := sub.follow(o.informer, s.row); err != nil {
+		if err := sub.startEvents(o.informer, s.row); err != nil {
 			k.opts.Log.Error(err, "Cannot be told of the objects of an optional kind", "kind", s.gvk.Kind)
 		}
 	}
@@ -212,8 +212,8 @@ func (k *Kinds) noteRefused(s *kind, o *objects, words string) {
 		return
 	}
 	s.refusal, s.refused = words, k.now()
-	k.end(s, forbidden)
-	k.wake()
+	k.endWatch(s, forbidden)
+	k.wakeLoop()
 }
 
 // noteUnknown notes that the API server does not know the resource of a kind.
@@ -223,6 +223,6 @@ func (k *Kinds) noteUnknown(s *kind, o *objects) {
 	if s.objects != o {
 		return
 	}
-	k.end(s, unknown)
-	k.doubt(s)
+	k.endWatch(s, unknown)
+	k.doubtKind(s)
 }

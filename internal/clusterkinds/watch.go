@@ -70,12 +70,12 @@ func newDiscovery(opts Options) (func(context.Context) (served, error), error) {
 		if groups.Kind != "APIGroupDiscoveryList" {
 			return nil, errors.New("discovery: the API server does not list what it serves in one document")
 		}
-		return func(s *kind) bool { return serves(&groups, s.gvk) }, nil
+		return func(s *kind) bool { return servesKind(&groups, s.gvk) }, nil
 	}, nil
 }
 
-// serves reports whether the API server serves a kind.
-func serves(groups *apidiscoveryv2.APIGroupDiscoveryList, gvk schema.GroupVersionKind) bool {
+// servesKind reports whether the API server serves a kind.
+func servesKind(groups *apidiscoveryv2.APIGroupDiscoveryList, gvk schema.GroupVersionKind) bool {
 	for i := range groups.Items {
 		if groups.Items[i].Name != gvk.Group {
 			continue
@@ -163,7 +163,7 @@ func (k *Kinds) noteListed(s *kind) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if s.defined == undecided {
-		k.define(s, absent)
+		k.setDefinition(s, absent)
 	}
 }
 
@@ -299,7 +299,7 @@ func (k *Kinds) Source(manager string, handle func(*children.Type) handler.Event
 		k.subscribers = append(k.subscribers, sub)
 		for _, s := range k.kinds {
 			if s.phase == watched {
-				if err := sub.follow(s.objects.informer, s.row); err != nil {
+				if err := sub.startEvents(s.objects.informer, s.row); err != nil {
 					return err
 				}
 			}
@@ -308,9 +308,9 @@ func (k *Kinds) Source(manager string, handle func(*children.Type) handler.Event
 	})
 }
 
-// follow starts the events of an informer for the controller, first for all existing objects. The kind is watched: a resource that is
+// startEvents starts the events of an informer for the controller, first for all existing objects. The kind is watched: a resource that is
 // reconciled for an event finds the object.
-func (s *subscriber) follow(informer cache.Informer, row *children.Type) error {
+func (s *subscriber) startEvents(informer cache.Informer, row *children.Type) error {
 	events := &source.Informer{Informer: informer, Handler: s.handle(row)}
 	if row.Wakes != nil {
 		events.Predicates = []predicate.Predicate{row.Wakes}

@@ -30,16 +30,16 @@ func newContents() contents {
 	return contents{shares.New[Object, keptContent](maxNamespaceBytes, maxBytes)}
 }
 
-// find returns the content of an object that was read for a version, or that had this version, and reports whether it is kept.
-func (c contents) find(name Object, version string) (Content, bool) {
+// findContent returns the content of an object that was read for a version, or that had this version, and reports whether it is kept.
+func (c contents) findContent(name Object, version string) (Content, bool) {
 	k, ok := c.kept.Get(name.Namespace, name)
 	return k.content, ok && (version == k.asked || version == k.content.Version)
 }
 
-// keep keeps the content of an object that was read for a version, in place of an earlier one.
-func (c contents) keep(name Object, asked string, content Content) {
+// keepContent keeps the content of an object that was read for a version, in place of an earlier one.
+func (c contents) keepContent(name Object, asked string, content Content) {
 	c.kept.Put(name.Namespace, name, keptContent{asked: asked, content: content}, objectBytes+content.Digests.Bytes())
 }
 
-// forget removes the content of an object that is no longer followed.
-func (c contents) forget(name Object) { c.kept.Delete(name.Namespace, name) }
+// forgetContent removes the content of an object that is no longer followed.
+func (c contents) forgetContent(name Object) { c.kept.Delete(name.Namespace, name) }

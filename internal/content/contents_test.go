@@ -27,14 +27,14 @@ func contentOf(version string, keys int) Content {
 func TestContents(t *testing.T) {
 	c := newContents()
 	name := configMap("shop", "web")
-	c.keep(name, "1", contentOf("2", 10))
+	c.keepContent(name, "1", contentOf("2", 10))
 	for version, want := range map[string]bool{"1": true, "2": true, "3": false, "": false} {
-		if found, ok := c.find(name, version); ok != want || ok && found.Version != "2" {
+		if found, ok := c.findContent(name, version); ok != want || ok && found.Version != "2" {
 			t.Errorf("version %q is found as %q: %t", version, found.Version, ok)
 		}
 	}
-	c.forget(name)
-	if _, ok := c.find(name, "1"); ok {
+	c.forgetContent(name)
+	if _, ok := c.findContent(name, "1"); ok {
 		t.Error("forgotten content is found")
 	}
 }
@@ -43,7 +43,7 @@ func TestContents(t *testing.T) {
 func TestContentsAreCounted(t *testing.T) {
 	for _, keys := range []int{0, 1, 10, 1000, 15_000} {
 		c := newContents()
-		c.keep(configMap("shop", "web"), "1", contentOf("1", keys))
+		c.keepContent(configMap("shop", "web"), "1", contentOf("1", keys))
 		if _, bytes := c.kept.Used(); heap.Size(c) > bytes {
 			t.Errorf("%d keys take %d bytes, counted as %d", keys, heap.Size(c), bytes)
 		}
@@ -54,10 +54,10 @@ func TestContentsAreCounted(t *testing.T) {
 func TestContentBeyondTheBudget(t *testing.T) {
 	c := newContents()
 	name := configMap("shop", "web")
-	c.keep(name, "1", contentOf("1", 10))
-	c.keep(name, "2", contentOf("2", 100_000))
+	c.keepContent(name, "1", contentOf("1", 10))
+	c.keepContent(name, "2", contentOf("2", 100_000))
 	for _, version := range []string{"1", "2"} {
-		if _, ok := c.find(name, version); ok {
+		if _, ok := c.findContent(name, version); ok {
 			t.Errorf("version %s is kept", version)
 		}
 	}

@@ -30,8 +30,8 @@ func (w *Watch) Foresee() *Watch {
 	return &Watch{opts: opts, foresight: &foresight{parent: w, read: newContents()}}
 }
 
-// version is Version of a watch that follows nothing.
-func (f *foresight) version(ctx context.Context, w *Watch, name Object) (string, error) {
+// foreseenVersion is Version of a watch that follows nothing.
+func (f *foresight) foreseenVersion(ctx context.Context, w *Watch, name Object) (string, error) {
 	f.parent.mu.Lock()
 	m := f.parent.kinds[name.Kind]
 	synced := m != nil && m.synced() && m.trouble == nil
@@ -49,19 +49,19 @@ func (f *foresight) version(ctx context.Context, w *Watch, name Object) (string,
 func (f *foresight) contentOf(ctx context.Context, w *Watch, name Object) (Content, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if known, ok := f.read.find(name, anyVersion); ok {
+	if known, ok := f.read.findContent(name, anyVersion); ok {
 		return known, nil
 	}
 	content, err := w.readLive(ctx, name)
 	if err == nil {
-		f.read.keep(name, anyVersion, content)
+		f.read.keepContent(name, anyVersion, content)
 	}
 	return content, err
 }
 
-// known returns the content of a version that the manager has read, and reports whether it has.
-func (f *foresight) known(name Object, version string) (Content, bool) {
-	content, ok := f.parent.contents.find(name, version)
+// knownContent returns the content of a version that the manager has read, and reports whether it has.
+func (f *foresight) knownContent(name Object, version string) (Content, bool) {
+	content, ok := f.parent.contents.findContent(name, version)
 	return content, ok && version != "" && version == content.Version
 }
 

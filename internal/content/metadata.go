@@ -151,8 +151,8 @@ func (w *Watch) noteTrouble(m *metadata, err error) {
 	}
 }
 
-// heard notes that a watch works.
-func (w *Watch) heard(m *metadata) {
+// noteWorking notes that a watch works.
+func (w *Watch) noteWorking(m *metadata) {
 	if m.trouble != nil || m.waited {
 		m.trouble, m.waited = nil, false
 		w.wakeAll()
@@ -167,18 +167,18 @@ func (w *Watch) noteEvent(m *metadata, kind string, obj any, appeared bool) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.heard(m)
+	w.noteWorking(m)
 	followed := w.objects[Object{kind, client.ObjectKeyFromObject(o)}]
 	if followed == nil || followed.version == o.GetResourceVersion() {
 		return
 	}
-	followed.note(o.GetResourceVersion(), w.opts.Clock.Now())
+	followed.noteVersion(o.GetResourceVersion(), w.opts.Clock.Now())
 	for name := range followed.owners {
 		after := Quiet
-		if appeared || w.owners[name].stuck && followed.sudden() {
+		if appeared || w.owners[name].stuck && followed.isSuddenChange() {
 			after = 0
 		}
-		w.wake(name, after)
+		w.wakeOwner(name, after)
 	}
 }
 
@@ -197,17 +197,17 @@ func (w *Watch) noteDeletion(m *metadata, kind string, obj any) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.heard(m)
+	w.noteWorking(m)
 	key := types.NamespacedName{Namespace: accessor.GetNamespace(), Name: accessor.GetName()}
 	if followed := w.objects[Object{kind, key}]; followed != nil {
 		followed.version = ""
 	}
 }
 
-// note notes a new version.
-func (o *object) note(version string, now time.Time) {
+// noteVersion notes a new version.
+func (o *object) noteVersion(version string, now time.Time) {
 	o.before, o.changed, o.version = o.changed, now, version
 }
 
-// sudden reports whether the last change came after a quiet time.
-func (o *object) sudden() bool { return o.changed.Sub(o.before) >= Quiet }
+// isSuddenChange reports whether the last change came after a quiet time.
+func (o *object) isSuddenChange() bool { return o.changed.Sub(o.before) >= Quiet }

@@ -23,7 +23,7 @@ type Content struct {
 // one request for each version, while the content is within the budget; beyond it, each call sends a request.
 func (w *Watch) Read(ctx context.Context, name Object, version string) (Content, error) {
 	if w.foresight != nil {
-		if content, ok := w.foresight.known(name, version); ok {
+		if content, ok := w.foresight.knownContent(name, version); ok {
 			return content, nil
 		}
 		return w.foresight.contentOf(ctx, w, name)
@@ -36,14 +36,14 @@ func (w *Watch) Read(ctx context.Context, name Object, version string) (Content,
 	}
 	followed.reading.Lock()
 	defer followed.reading.Unlock()
-	if content, ok := w.contents.find(name, version); ok {
+	if content, ok := w.contents.findContent(name, version); ok {
 		return content, nil
 	}
 	content, err := w.readLive(ctx, name)
 	if err != nil {
 		return Content{}, fmt.Errorf("read %s %s: %w", name.Kind, name.NamespacedName, err)
 	}
-	w.contents.keep(name, version, content)
+	w.contents.keepContent(name, version, content)
 	return content, nil
 }
 

@@ -175,7 +175,7 @@ func (w *Watch) setObjects(name Owner, objects []Object) {
 		delete(w.objects[o].owners, name)
 		if len(w.objects[o].owners) == 0 && !slices.Contains(objects, o) {
 			delete(w.objects, o)
-			w.contents.forget(o)
+			w.contents.forgetContent(o)
 		}
 	}
 	if known.objects = objects; len(objects) == 0 {
@@ -192,12 +192,12 @@ func (w *Watch) setObjects(name Owner, objects []Object) {
 // wakeAll has all resources that follow content looked at.
 func (w *Watch) wakeAll() {
 	for name := range w.owners {
-		w.wake(name, 0)
+		w.wakeOwner(name, 0)
 	}
 }
 
-// wake has a resource looked at.
-func (w *Watch) wake(name Owner, after time.Duration) {
+// wakeOwner has a resource looked at.
+func (w *Watch) wakeOwner(name Owner, after time.Duration) {
 	if queue := w.queues[name.Kind]; queue != nil {
 		queue.AddAfter(reconcile.Request{NamespacedName: name.NamespacedName}, after)
 	}
@@ -207,7 +207,7 @@ func (w *Watch) wake(name Owner, after time.Duration) {
 // nor known, the version that the pods use, Version records a change now.
 func (w *Watch) Version(ctx context.Context, name Object, known string) (string, error) {
 	if w.foresight != nil {
-		return w.foresight.version(ctx, w, name)
+		return w.foresight.foreseenVersion(ctx, w, name)
 	}
 	w.mu.Lock()
 	m, followed := w.kinds[name.Kind], w.objects[name]
@@ -228,7 +228,7 @@ func (w *Watch) Version(ctx context.Context, name Object, known string) (string,
 	case known, "":
 		followed.version = version
 	default:
-		followed.note(version, w.opts.Clock.Now())
+		followed.noteVersion(version, w.opts.Clock.Now())
 	}
 	return version, nil
 }
@@ -253,7 +253,7 @@ func (w *Watch) Due(name Owner, objects []Object, atOnce bool) time.Duration {
 	var last time.Time
 	for _, o := range objects {
 		if followed := w.objects[o]; followed != nil {
-			sudden = sudden && followed.sudden()
+			sudden = sudden && followed.isSuddenChange()
 			if followed.changed.After(last) {
 				last = followed.changed
 			}

@@ -38,7 +38,7 @@ type database struct {
 func NewApplier(r *workload.Reconciler, in *workload.Input, checkSecret, previous bool) workload.Applier {
 	return func(ctx context.Context, seen *workload.Observed, w *resource.Workload, how workload.How) *workload.Outcomes {
 		db := &database{r: r, in: in, cm: viewOf(seen).cm, checkSecret: checkSecret, previous: previous}
-		return db.apply(ctx, viewOf(seen), w, how)
+		return db.applyObjects(ctx, viewOf(seen), w, how)
 	}
 }
 
@@ -147,10 +147,10 @@ func readWholeClaims(ctx context.Context, live client.Reader, claims []corev1.Pe
 	return read, nil
 }
 
-// apply applies the objects of the database. A failure of one object does not block the others, with two exceptions: the StatefulSet is not
-// created without its Secret, and a new database is not created while its password is refused. A workload whose volumes are refused is not
-// applied at all.
-func (db *database) apply(ctx context.Context, seen view, w *resource.Workload, how workload.How) *workload.Outcomes {
+// applyObjects applies the objects of the database. A failure of one object does not block the others, with two exceptions: the StatefulSet
+// is not created without its Secret, and a new database is not created while its password is refused. A workload whose volumes are refused
+// is not applied at all.
+func (db *database) applyObjects(ctx context.Context, seen view, w *resource.Workload, how workload.How) *workload.Outcomes {
 	if set := seen.StatefulSet(); db.previous && set != nil {
 		previous := *w
 		previous.Retain = !deletesClaims(set)
@@ -166,7 +166,7 @@ func (db *database) apply(ctx context.Context, seen view, w *resource.Workload, 
 			return workload.FailApply(seen.Observed, err)
 		}
 	}
-	req, trouble := db.request(ctx, seen, w, how, grows)
+	req, trouble := db.buildRequest(ctx, seen, w, how, grows)
 	if req == nil {
 		return workload.FailApply(seen.Observed, trouble)
 	}
@@ -208,8 +208,8 @@ func fitVolumes(seen view, w *resource.Workload, how workload.How) (fitting *res
 	return w, grows, nil
 }
 
-// request asks for the database's objects, and says what is in the way of some of them. It is nil where none is to be made.
-func (db *database) request(ctx context.Context, seen view, w *resource.Workload, how workload.How, grows bool) (*apply.Request, error) {
+// buildRequest asks for the database's objects, and says what is in the way of some of them. It is nil where none is to be made.
+func (db *database) buildRequest(ctx context.Context, seen view, w *resource.Workload, how workload.How, grows bool) (*apply.Request, error) {
 	claims, unguarded, unlisted := db.wantedClaims(ctx, seen, w)
 	req := workload.NewRequest(db.in)
 	req.Policy.DefaultLabels = w.DefaultLabels

@@ -123,7 +123,7 @@ func TestDatabaseRequest(t *testing.T) {
 		if c.change != nil {
 			c.change(db)
 		}
-		req, err := db.request(t.Context(), db.seen, w, c.how, c.grows)
+		req, err := db.buildRequest(t.Context(), db.seen, w, c.how, c.grows)
 		if got := childrenOf(req); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
@@ -143,7 +143,7 @@ func TestDatabaseRequestIsWhole(t *testing.T) {
 	cm.Annotations = map[string]string{appv1.AnnotationAdopt: "true"}
 	for _, whole := range []bool{false, true} {
 		db := withObjects(t, cm, liveDatabase(cm, w))
-		req, err := db.request(t.Context(), db.seen, w, workload.How{Whole: whole}, false)
+		req, err := db.buildRequest(t.Context(), db.seen, w, workload.How{Whole: whole}, false)
 		if err != nil || req.Policy.AllOrNothing != whole || !req.Policy.Adopt || req.Owner != client.Object(cm) || req.Manager != resource.KindCloudManager.FieldManager() {
 			t.Errorf("whole %t: %+v, %v", whole, req, err)
 		}

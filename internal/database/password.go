@@ -34,8 +34,8 @@ func (p password) needsEmptyVolumes() bool {
 	return p.stated == "" && p.kept == "" || p.kept != "" && p.stated != "" && p.stated != p.kept
 }
 
-// refusal returns why the password cannot be chosen while there is a claim. field is where the spec has the password.
-func (p password) refusal(field, secret, claim string) error {
+// passwordRefusal returns why the password cannot be chosen while there is a claim. field is where the spec has the password.
+func (p password) passwordRefusal(field, secret, claim string) error {
 	refusal := &reconciler.StalledError{Reason: appv1.ReasonPasswordLost, RetryAfter: workload.Unwatched}
 	refusal.Message = fmt.Sprintf(messagePasswordLost, claim, secret)
 	if p.kept != "" {
@@ -45,8 +45,8 @@ func (p password) refusal(field, secret, claim string) error {
 	return refusal
 }
 
-// choose returns the password, a new one where there is none.
-func (p password) choose() string {
+// choosePassword returns the password, a new one where there is none.
+func (p password) choosePassword() string {
 	if chosen := cmp.Or(p.stated, p.kept); chosen != "" {
 		return chosen
 	}
@@ -73,13 +73,13 @@ func (db *database) secretChild(ctx context.Context, seen view, w *resource.Work
 		// The API server is asked for them, as a view of some time ago must not cost the data.
 		claims, err := db.liveClaims(ctx)
 		if err == nil && len(claims) > 0 {
-			err = p.refusal(passwordField(db.cm), name, claims[0].Name)
+			err = p.passwordRefusal(passwordField(db.cm), name, claims[0].Name)
 		}
 		if err != nil {
 			return apply.Object{}, usable, err
 		}
 	}
-	chosen := p.choose()
+	chosen := p.choosePassword()
 	secretOf := *w
 	secretOf.Retain = w.Retain || seen.leavesClaims(w)
 	c := workload.NewChild(resource.Secret(&secretOf, map[string]string{resource.SecretUsername: rootUser, resource.SecretPassword: chosen}), live)

@@ -40,7 +40,7 @@ func TestPasswordChoice(t *testing.T) {
 		if got := c.needsEmptyVolumes(); got != c.empty {
 			t.Errorf("%s: it takes empty volumes: %t, want %t", name, got, c.empty)
 		}
-		first, second := c.choose(), c.choose()
+		first, second := c.choosePassword(), c.choosePassword()
 		switch {
 		case c.chosen != "" && (first != c.chosen || second != c.chosen):
 			t.Errorf("%s: %s is chosen, want %s", name, first, c.chosen)
@@ -50,7 +50,7 @@ func TestPasswordChoice(t *testing.T) {
 		if !c.empty {
 			continue
 		}
-		reason, message := reconciler.ReasonAndMessageOf(c.refusal("spec.db.rootPass", "dbauth", "datadir-db-0"))
+		reason, message := reconciler.ReasonAndMessageOf(c.passwordRefusal("spec.db.rootPass", "dbauth", "datadir-db-0"))
 		if reason != c.says || !strings.Contains(message, "dbauth") || !strings.Contains(message, "datadir-db-0") {
 			t.Errorf("%s: %s: %s", name, reason, message)
 		}

@@ -75,8 +75,8 @@ func compareObjects(c *fields.Comparer, before, after client.Object) (comparison
 	return comparison{was, is, diff}, nil
 }
 
-// reordered calls found with the path of each list whose items are the same in another order.
-func (c *comparison) reordered(found func(fieldpath.Path)) {
+// visitReordered calls found with the path of each list whose items are the same in another order.
+func (c *comparison) visitReordered(found func(fieldpath.Path)) {
 	reorderedLists(c.before.AsValue().Unstructured(), c.after.AsValue().Unstructured(), nil, found)
 }
 
@@ -103,7 +103,7 @@ func Compare(c *fields.Comparer, manager string, before, after client.Object, re
 	changed := diff.Added.Union(diff.Modified).Difference(fields.OwnedByOthers(after, manager)).Union(diff.Removed)
 	var all []string
 	if changed.Empty() {
-		compared.reordered(func(list fieldpath.Path) { all = append(all, "the order of "+shortPath(list, main)) })
+		compared.visitReordered(func(list fieldpath.Path) { all = append(all, "the order of "+shortPath(list, main)) })
 	}
 	all = append(all, ShortPaths(changed, main)...)
 	if repaired || len(all) == 0 {

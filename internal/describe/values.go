@@ -58,9 +58,9 @@ type describer struct {
 	found         []Difference
 }
 
-// describe describes the fields of one set. Of an added or removed item of a list, the item is named and none of its parts; of
+// describeSet describes the fields of one set. Of an added or removed item of a list, the item is named and none of its parts; of
 // a struct, its parts are.
-func (d *describer) describe(set *fieldpath.Set, how FieldChange) {
+func (d *describer) describeSet(set *fieldpath.Set, how FieldChange) {
 	var whole []fieldpath.Path
 	for path := range set.All() {
 		if end := path[len(path)-1]; end.Key != nil || end.Value != nil || isPrivate(path) && !hasBelow(set, path) {
@@ -160,11 +160,11 @@ func Differences(c *fields.Comparer, manager string, before, after client.Object
 		was: compared.before.AsValue().Unstructured(), is: compared.after.AsValue().Unstructured(),
 		ours: ours, owned: fields.OwnedBy(before, manager), others: others,
 	}
-	d.describe(diff.Removed, FieldRemoved)
-	d.describe(diff.Added.Difference(others), FieldAdded)
-	d.describe(diff.Modified.Difference(others), FieldModified)
+	d.describeSet(diff.Removed, FieldRemoved)
+	d.describeSet(diff.Added.Difference(others), FieldAdded)
+	d.describeSet(diff.Modified.Difference(others), FieldModified)
 	if len(d.found) == 0 {
-		compared.reordered(func(list fieldpath.Path) {
+		compared.visitReordered(func(list fieldpath.Path) {
 			d.found = append(d.found, Difference{Path: "the order of " + longPath(list), How: FieldModified})
 		})
 	}

@@ -112,7 +112,7 @@ func TestModel(t *testing.T) {
 			chance := rand.New(rand.NewPCG(seed, 1))
 			workers := 1 + chance.IntN(12)
 			s := &session{
-				t: t, seed: seed, chance: chance, q: newQueue(t, workers), workers: workers, all: workers + spare(workers), namespaces: 1 + chance.IntN(8),
+				t: t, seed: seed, chance: chance, q: newQueue(t, workers), workers: workers, all: workers + spareWorkers(workers), namespaces: 1 + chance.IntN(8),
 				model: model{map[reconcile.Request]wanted{}, map[reconcile.Request]bool{}, map[waiter]int{}},
 			}
 			for range 1000 {

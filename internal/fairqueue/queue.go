@@ -23,20 +23,20 @@ import (
 // more, which are for other namespaces.
 func Configure(options controller.Options, workers int) controller.Options {
 	workers = max(1, workers)
-	options.MaxConcurrentReconciles = workers + spare(workers)
+	options.MaxConcurrentReconciles = workers + spareWorkers(workers)
 	options.NewQueue = func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 		return New(name, limiter, workers)
 	}
 	return options
 }
 
-// spare returns how many workers are kept free of a namespace that has the given number of them.
-func spare(workers int) int { return max(1, workers/5) }
+// spareWorkers returns how many workers are kept free of a namespace that has the given number of them.
+func spareWorkers(workers int) int { return max(1, workers/5) }
 
 // Queue is the queue of a controller. Make it with New.
 type Queue struct {
 	limiter workqueue.TypedRateLimiter[reconcile.Request]
-	// delays adds requests whose time has come by promote.
+	// delays adds requests whose time has come by promoteDelayed.
 	delays workqueue.TypedDelayingInterface[reconcile.Request]
 
 	mu      sync.Mutex
@@ -66,7 +66,7 @@ func New(name string, limiter workqueue.TypedRateLimiter[reconcile.Request], wor
 	q.turns = newTurns(max(1, workers/2), workers, func(request reconcile.Request) lane { return laneOf(q.pending[request].priority) })
 	q.ready = workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[reconcile.Request]{Name: name, Queue: q.turns})
 	q.delays = workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[reconcile.Request]{
-		Name: name, Queue: promoter{q.ready, q.promote},
+		Name: name, Queue: promoter{q.ready, q.promoteDelayed},
 	})
 	return q
 }
@@ -90,14 +90,14 @@ func (q *Queue) AddWithOpts(o priorityqueue.AddOpts, requests ...reconcile.Reque
 				after = pause
 			}
 		}
-		if q.add(request, ptr.Deref(o.Priority, 0), after) {
+		if q.addRequest(request, ptr.Deref(o.Priority, 0), after) {
 			q.delays.AddAfter(request, after) // Without the lock: it may wait for promote.
 		}
 	}
 }
 
-// add adds a request, and reports whether it is to be added again once the delay is over.
-func (q *Queue) add(request reconcile.Request, priority int, after time.Duration) bool {
+// addRequest adds a request, and reports whether it is to be added again once the delay is over.
+func (q *Queue) addRequest(request reconcile.Request, priority int, after time.Duration) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.shutDown {
@@ -128,8 +128,8 @@ func (q *Queue) makeReady(request reconcile.Request, p *pending) {
 	q.changed.Broadcast()
 }
 
-// promote makes a request ready whose delay is over. It ignores a request that is ready already, or was delayed again since.
-func (q *Queue) promote(request reconcile.Request) {
+// promoteDelayed makes a request ready whose delay is over. It ignores a request that is ready already, or was delayed again since.
+func (q *Queue) promoteDelayed(request reconcile.Request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	p := q.pending[request]
@@ -166,7 +166,7 @@ func (q *Queue) NumRequeues(request reconcile.Request) int { return q.limiter.Nu
 func (q *Queue) GetWithPriority() (request reconcile.Request, priority int, shutdown bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for !q.shutDown && !q.turns.ready() {
+	for !q.shutDown && !q.turns.hasNext() {
 		q.changed.Wait()
 	}
 	if q.shutDown {
@@ -188,7 +188,7 @@ func (q *Queue) Get() (request reconcile.Request, shutdown bool) {
 func (q *Queue) Done(request reconcile.Request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.turns.release(request)
+	q.turns.releaseWorker(request)
 	q.ready.Done(request)
 	q.changed.Broadcast()
 }

@@ -46,7 +46,7 @@ func newQueue(t *testing.T, workers int) *Queue {
 // get returns the request that a worker gets, as "namespace/name", "" if it has to wait.
 func (q *Queue) get() string {
 	q.mu.Lock()
-	waits := !q.shutDown && !q.turns.ready()
+	waits := !q.shutDown && !q.turns.hasNext()
 	q.mu.Unlock()
 	if waits {
 		return ""

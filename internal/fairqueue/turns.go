@@ -80,20 +80,20 @@ func newTurns(half, most int, laneFor func(reconcile.Request) lane) *turns {
 func (t *turns) Len() int { return len(t.places) }
 
 // Push implements workqueue.Queue.
-func (t *turns) Push(request reconcile.Request) { t.insert(request, t.laneFor(request)) }
+func (t *turns) Push(request reconcile.Request) { t.insertRequest(request, t.laneFor(request)) }
 
 // Touch implements workqueue.Queue. A request whose priority was raised moves to the end of the other lane.
 func (t *turns) Touch(request reconcile.Request) {
 	if to := t.laneFor(request); to < t.places[request].lane {
-		t.remove(request)
-		t.insert(request, to)
+		t.removeRequest(request)
+		t.insertRequest(request, to)
 	}
 }
 
-// Pop implements workqueue.Queue: it returns the request whose turn it is, and counts it as running. The caller has found out by ready
+// Pop implements workqueue.Queue: it returns the request whose turn it is, and counts it as running. The caller has found out by hasNext
 // that there is one.
 func (t *turns) Pop() reconcile.Request {
-	l, tenant := t.next()
+	l, tenant := t.nextTenant()
 	if tenant == nil {
 		return reconcile.Request{}
 	}
@@ -104,29 +104,29 @@ func (t *turns) Pop() reconcile.Request {
 	}
 	request := tenant.requests[l].Front().Value.(reconcile.Request) //nolint:forcetypeassert // Nothing else is in the list.
 	tenant.running++
-	t.remove(request)
+	t.removeRequest(request)
 	if tenant.turn[l] != nil {
 		t.order[l].MoveToBack(tenant.turn[l])
 	}
 	return request
 }
 
-// ready reports whether a worker can have a request.
-func (t *turns) ready() bool {
-	_, tenant := t.next()
+// hasNext reports whether a worker can have a request.
+func (t *turns) hasNext() bool {
+	_, tenant := t.nextTenant()
 	return tenant != nil
 }
 
-// release notes that a worker has finished with a request.
-func (t *turns) release(request reconcile.Request) {
+// releaseWorker notes that a worker has finished with a request.
+func (t *turns) releaseWorker(request reconcile.Request) {
 	if tenant := t.tenants[request.Namespace]; tenant != nil {
 		tenant.running--
-		t.drop(tenant)
+		t.dropIdle(tenant)
 	}
 }
 
-// next returns the tenant whose turn it is, and in which lane; nil if no worker can have a request.
-func (t *turns) next() (lane, *tenant) {
+// nextTenant returns the tenant whose turn it is, and in which lane; nil if no worker can have a request.
+func (t *turns) nextTenant() (lane, *tenant) {
 	first, second := urgent, background
 	if t.inARow >= urgentInARow {
 		first, second = background, urgent
@@ -153,8 +153,8 @@ func (t *turns) nextOf(l lane) *tenant {
 	return nil
 }
 
-// insert adds a request at the end of a lane of its tenant, and the tenant at the end of the order unless it is there.
-func (t *turns) insert(request reconcile.Request, l lane) {
+// insertRequest adds a request at the end of a lane of its tenant, and the tenant at the end of the order unless it is there.
+func (t *turns) insertRequest(request reconcile.Request, l lane) {
 	of := t.tenants[request.Namespace]
 	if of == nil {
 		of = &tenant{namespace: request.Namespace}
@@ -163,7 +163,7 @@ func (t *turns) insert(request reconcile.Request, l lane) {
 		}
 		t.tenants[request.Namespace] = of
 	}
-	if !of.waits() {
+	if !of.hasReady() {
 		t.waiting++
 	}
 	t.places[request] = place{l, of.requests[l].PushBack(request)}
@@ -172,8 +172,8 @@ func (t *turns) insert(request reconcile.Request, l lane) {
 	}
 }
 
-// remove takes a request out of its lane, and its tenant out of the order if it was the last.
-func (t *turns) remove(request reconcile.Request) {
+// removeRequest takes a request out of its lane, and its tenant out of the order if it was the last.
+func (t *turns) removeRequest(request reconcile.Request) {
 	at, of := t.places[request], t.tenants[request.Namespace]
 	delete(t.places, request)
 	of.requests[at.lane].Remove(at.element)
@@ -181,18 +181,18 @@ func (t *turns) remove(request reconcile.Request) {
 		t.order[at.lane].Remove(of.turn[at.lane])
 		of.turn[at.lane] = nil
 	}
-	if !of.waits() {
+	if !of.hasReady() {
 		t.waiting--
 	}
-	t.drop(of)
+	t.dropIdle(of)
 }
 
-// drop forgets a tenant that has nothing.
-func (t *turns) drop(of *tenant) {
-	if of.running == 0 && !of.waits() {
+// dropIdle forgets a tenant that has nothing.
+func (t *turns) dropIdle(of *tenant) {
+	if of.running == 0 && !of.hasReady() {
 		delete(t.tenants, of.namespace)
 	}
 }
 
-// waits reports whether the tenant has requests that are ready.
-func (n *tenant) waits() bool { return n.turn[urgent] != nil || n.turn[background] != nil }
+// hasReady reports whether the tenant has requests that are ready.
+func (n *tenant) hasReady() bool { return n.turn[urgent] != nil || n.turn[background] != nil }

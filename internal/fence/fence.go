@@ -48,7 +48,7 @@ func (f *Fence) Election(cfg *rest.Config) *rest.Config {
 			if req.Method == http.MethodGet || !strings.HasPrefix(req.URL.Path, "/apis/"+coordinationv1.GroupName+"/") {
 				return next.RoundTrip(req)
 			}
-			return f.renew(req, next)
+			return f.renewLease(req, next)
 		})
 	})
 	return cfg
@@ -71,10 +71,10 @@ func (f *Fence) Work(cfg *rest.Config) *rest.Config {
 	}
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(req *http.Request) (*http.Response, error) {
-			if req.Method == http.MethodGet || !f.lapsed() {
+			if req.Method == http.MethodGet || !f.hasLapsed() {
 				return next.RoundTrip(req)
 			}
-			return nil, refuse(req)
+			return nil, refuseRequest(req)
 		})
 	})
 	return cfg
@@ -92,17 +92,17 @@ type fenced struct {
 
 // Write implements net.Conn.
 func (c fenced) Write(data []byte) (int, error) {
-	if c.fence.lapsed() {
+	if c.fence.hasLapsed() {
 		return 0, ErrLapsed
 	}
 	return c.Conn.Write(data)
 }
 
-// renew sends a write of the lease. If it succeeds, the lease is fresh from the time before it was sent, or given up.
-func (f *Fence) renew(req *http.Request, next http.RoundTripper) (*http.Response, error) {
-	sent, released := f.clock.Now(), releases(req)
-	if released && f.lapsed() {
-		return nil, refuse(req)
+// renewLease sends a write of the lease. If it succeeds, the lease is fresh from the time before it was sent, or given up.
+func (f *Fence) renewLease(req *http.Request, next http.RoundTripper) (*http.Response, error) {
+	sent, released := f.clock.Now(), releasesLease(req)
+	if released && f.hasLapsed() {
+		return nil, refuseRequest(req)
 	}
 	resp, err := next.RoundTrip(req)
 	if err == nil && resp.StatusCode < http.StatusMultipleChoices {
@@ -116,16 +116,16 @@ func (f *Fence) renew(req *http.Request, next http.RoundTripper) (*http.Response
 	return resp, err
 }
 
-// refuse ends a request that is not sent.
-func refuse(req *http.Request) error {
+// refuseRequest ends a request that is not sent.
+func refuseRequest(req *http.Request) error {
 	if req.Body != nil {
 		_ = req.Body.Close() // As every transport must.
 	}
 	return ErrLapsed
 }
 
-// releases reports whether a write of a lease, in JSON or, as client-go sends it, Protobuf, gives it up.
-func releases(req *http.Request) bool {
+// releasesLease reports whether a write of a lease, in JSON or, as client-go sends it, Protobuf, gives it up.
+func releasesLease(req *http.Request) bool {
 	if req.GetBody == nil {
 		return false
 	}
@@ -143,9 +143,9 @@ func releases(req *http.Request) bool {
 	return err == nil && ptr.Deref(lease.Spec.HolderIdentity, "") == ""
 }
 
-// lapsed reports whether the lease was held and is no longer fresh, by either of two clocks: the process clock does not run while the
+// hasLapsed reports whether the lease was held and is no longer fresh, by either of two clocks: the process clock does not run while the
 // machine sleeps, and the wall clock may be set.
-func (f *Fence) lapsed() bool {
+func (f *Fence) hasLapsed() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.clock.Now()

@@ -86,11 +86,11 @@ func IsSame(before, after client.Object) bool {
 			unstructured.RemoveNestedField(fields, "metadata", name)
 		}
 	}
-	return equality.Semantic.DeepEqual(was, is) && slices.Equal(owners(before), owners(after))
+	return equality.Semantic.DeepEqual(was, is) && slices.Equal(ownershipEntries(before), ownershipEntries(after))
 }
 
-// owners returns the managed fields of an object without the fields of its status, and without times.
-func owners(obj client.Object) []string {
+// ownershipEntries returns the managed fields of an object without the fields of its status, and without times.
+func ownershipEntries(obj client.Object) []string {
 	var kept []string
 	for _, entry := range obj.GetManagedFields() {
 		if entry.Subresource != "status" && entry.FieldsV1 != nil {

@@ -215,7 +215,7 @@ func TestValues(t *testing.T) {
 		for part := 1; part <= len(text)+1; part++ {
 			var values jsonValues
 			for begin := 0; begin < len(text); begin += part {
-				values.add([]byte(text[begin:min(begin+part, len(text))]))
+				values.countPart([]byte(text[begin:min(begin+part, len(text))]))
 			}
 			if values.count != want {
 				t.Errorf("%s in parts of %d: %d values, want %d", text, part, values.count, want)
@@ -229,14 +229,14 @@ func TestProofs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newGuard(Webhooks, nil, Report{}).proofs
 		for i := range maxProven + 1 {
-			p.add(address(i))
+			p.addProof(address(i))
 			<-time.After(time.Second)
 		}
-		if p.proven(address(0)) || !p.proven(address(1)) || !p.proven(address(maxProven)) || p.proven(address(1000)) {
+		if p.isProven(address(0)) || !p.isProven(address(1)) || !p.isProven(address(maxProven)) || p.isProven(address(1000)) {
 			t.Error("not the latest proofs count")
 		}
 		<-time.After(proofLasts)
-		if p.proven(address(maxProven)) {
+		if p.isProven(address(maxProven)) {
 			t.Error("a proof counts for ever")
 		}
 	})

@@ -18,23 +18,23 @@ const firstBuffer, lastBuffer = 2 << 10, 64 << 10
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c, ok := r.Context().Value(connKey{}).(*conn)
 	if !ok {
-		g.refuse(w, refusedBroken)
+		g.refuseRequest(w, refusedBroken)
 		return
 	}
-	held := g.bodies.open(c.from, c.interrupt)
-	defer g.bodies.end(held)
-	read, wrong := g.receive(held, r)
+	held := g.bodies.openClaim(c.from, c.interruptRead)
+	defer g.bodies.endClaim(held)
+	read, wrong := g.receiveBody(held, r)
 	if wrong == nil {
 		// All has arrived. The deadline of reading, which would end the request's context, stays for a body that is refused: net/http reads
 		// on for a while.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 		wrong = g.makeRoom(r.Context(), held, read)
 	}
-	if wrong == nil && !g.conns.use(r.Context(), c.claim, 0) {
+	if wrong == nil && !g.conns.useClaim(r.Context(), c.claim, 0) {
 		wrong = refusedConnection
 	}
 	if wrong != nil {
-		g.refuse(w, wrong)
+		g.refuseRequest(w, wrong)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), g.limits.Answer)
@@ -58,20 +58,20 @@ func (g *guard) makeRoom(ctx context.Context, held *claim, read *body) *refusal 
 	if read.length == 0 {
 		return nil
 	}
-	cost := g.limits.cost(read.length, read.values.count)
+	cost := g.limits.bodyCost(read.length, read.values.count)
 	if cost > g.limits.Share() {
 		return refusedSize
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.limits.Arrival)
 	defer cancel()
-	if !g.bodies.use(ctx, held, max(0, cost-held.amount)) {
+	if !g.bodies.useClaim(ctx, held, max(0, cost-held.amount)) {
 		return refusedBudget
 	}
 	return nil
 }
 
-// receive reads the body of a request. The claim grows with it.
-func (g *guard) receive(held *claim, r *http.Request) (*body, *refusal) {
+// receiveBody reads the body of a request. The claim grows with it.
+func (g *guard) receiveBody(held *claim, r *http.Request) (*body, *refusal) {
 	read := &body{}
 	if r.ContentLength > g.limits.Body {
 		return nil, refusedSize
@@ -85,13 +85,13 @@ func (g *guard) receive(held *claim, r *http.Request) (*body, *refusal) {
 		if r.ContentLength > 0 {
 			size = min(size, r.ContentLength-read.length+1)
 		}
-		if g.limits.Body > 0 && !g.bodies.grow(held, size) {
+		if g.limits.Body > 0 && !g.bodies.growClaim(held, size) {
 			return nil, refusedBudget
 		}
 		buffer := make([]byte, size)
-		n, err := fill(buffer, r.Body)
+		n, err := fillBuffer(buffer, r.Body)
 		read.length += int64(n)
-		read.values.add(buffer[:n])
+		read.values.countPart(buffer[:n])
 		read.parts = append(read.parts, bytes.NewReader(buffer[:n]))
 		switch {
 		case read.length > g.limits.Body:
@@ -104,8 +104,8 @@ func (g *guard) receive(held *claim, r *http.Request) (*body, *refusal) {
 	}
 }
 
-// fill reads until a buffer is full. Unlike io.ReadFull, it returns the error of the reader unchanged.
-func fill(buffer []byte, from io.Reader) (n int, err error) {
+// fillBuffer reads until a buffer is full. Unlike io.ReadFull, it returns the error of the reader unchanged.
+func fillBuffer(buffer []byte, from io.Reader) (n int, err error) {
 	for n < len(buffer) && err == nil {
 		var read int
 		read, err = from.Read(buffer[n:])
@@ -127,9 +127,9 @@ func (g *guard) readError(held *claim, err error) *refusal {
 	return refusedBroken
 }
 
-// refuse answers a request that is not handled, and has the connection closed.
-func (g *guard) refuse(w http.ResponseWriter, wrong *refusal) {
+// refuseRequest answers a request that is not handled, and has the connection closed.
+func (g *guard) refuseRequest(w http.ResponseWriter, wrong *refusal) {
 	w.Header().Set("Connection", "close")
-	g.refused(wrong.reason)
+	g.reportRefused(wrong.reason)
 	http.Error(w, wrong.message, wrong.status)
 }

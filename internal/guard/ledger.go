@@ -55,8 +55,8 @@ func newLedger(total int64, proven func(netip.Addr) bool) *ledger {
 	return &ledger{total: total, proven: proven, claims: map[*claim]struct{}{}}
 }
 
-// open returns a claim that holds nothing yet.
-func (l *ledger) open(from netip.Addr, onTakeBack func()) *claim {
+// openClaim returns a claim that holds nothing yet.
+func (l *ledger) openClaim(from netip.Addr, onTakeBack func()) *claim {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.opened++
@@ -65,8 +65,8 @@ func (l *ledger) open(from netip.Addr, onTakeBack func()) *claim {
 	return c
 }
 
-// end releases the amount of a claim. A second call has no effect.
-func (l *ledger) end(c *claim) {
+// endClaim releases the amount of a claim. A second call has no effect.
+func (l *ledger) endClaim(c *claim) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, open := l.claims[c]; open {
@@ -75,8 +75,8 @@ func (l *ledger) end(c *claim) {
 	}
 }
 
-// grow adds to a claim, and reports whether it fits.
-func (l *ledger) grow(c *claim, more int64) bool {
+// growClaim adds to a claim, and reports whether it fits.
+func (l *ledger) growClaim(c *claim, more int64) bool {
 	l.mu.Lock()
 	lost, fits := l.makeRoom(c, more)
 	if fits {
@@ -87,14 +87,14 @@ func (l *ledger) grow(c *claim, more int64) bool {
 	return fits
 }
 
-// use adds to a claim and keeps it from being taken back. It waits until the claim fits, and reports false if it is taken back or the
+// useClaim adds to a claim and keeps it from being taken back. It waits until the claim fits, and reports false if it is taken back or the
 // context ends before that.
-func (l *ledger) use(ctx context.Context, c *claim, more int64) bool {
+func (l *ledger) useClaim(ctx context.Context, c *claim, more int64) bool {
 	l.mu.Lock()
 	lost, fits := l.makeRoom(c, more)
 	w := &waiter{claim: c, more: more, granted: make(chan struct{})}
 	if fits {
-		l.grant(w)
+		l.grantWaiter(w)
 	} else if _, open := l.claims[c]; open {
 		l.waiting = append(l.waiting, w)
 	}
@@ -117,14 +117,14 @@ func (l *ledger) use(ctx context.Context, c *claim, more int64) bool {
 	}
 }
 
-// leave lets a claim be taken back again.
-func (l *ledger) leave(c *claim) {
+// leaveClaim lets a claim be taken back again.
+func (l *ledger) leaveClaim(c *claim) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c.inUse = false
 }
 
-func (l *ledger) grant(w *waiter) {
+func (l *ledger) grantWaiter(w *waiter) {
 	w.amount += w.more
 	w.inUse = true
 	close(w.granted)
@@ -143,10 +143,10 @@ func (l *ledger) grantWaiting() {
 		if _, open := l.claims[w.claim]; !open {
 			return true
 		}
-		if l.obstacle(w.claim, w.more) != noObstacle {
+		if l.growthObstacle(w.claim, w.more) != noObstacle {
 			return false
 		}
-		l.grant(w)
+		l.grantWaiter(w)
 		return true
 	})
 }
@@ -158,11 +158,11 @@ func (l *ledger) makeRoom(c *claim, more int64) (lost []*claim, fits bool) {
 		return nil, false
 	}
 	for more > 0 {
-		bound := l.obstacle(c, more)
+		bound := l.growthObstacle(c, more)
 		if bound == noObstacle {
 			break
 		}
-		victim := l.largest(c, more, bound)
+		victim := l.largestVictim(c, more, bound)
 		if victim == nil {
 			for _, spared := range lost {
 				l.claims[spared] = struct{}{}
@@ -187,8 +187,8 @@ const (
 	classShare
 )
 
-// obstacle returns the bound that keeps a claim from growing.
-func (l *ledger) obstacle(c *claim, more int64) obstacle {
+// growthObstacle returns the bound that keeps a claim from growing.
+func (l *ledger) growthObstacle(c *claim, more int64) obstacle {
 	var ofAddress, ofUnproven, all int64
 	for other := range l.claims {
 		all += other.amount
@@ -208,9 +208,9 @@ func (l *ledger) obstacle(c *claim, more int64) obstacle {
 	return noObstacle
 }
 
-// largest returns the claim to take back so that another one fits in a bound: of the address that holds most, the largest one, the oldest
-// one among equals. It returns nil if all that could be taken back is smaller than the claim itself.
-func (l *ledger) largest(c *claim, more int64, bound obstacle) *claim {
+// largestVictim returns the claim to take back so that another one fits in a bound: of the address that holds most, the largest one, the
+// oldest one among equals. It returns nil if all that could be taken back is smaller than the claim itself.
+func (l *ledger) largestVictim(c *claim, more int64, bound obstacle) *claim {
 	held := l.heldByAddress()
 	own := held[c.from] + more
 	var victim *claim

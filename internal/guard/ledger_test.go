@@ -55,12 +55,12 @@ func TestLedger(t *testing.T) {
 			l := newLedger(1600, func(a netip.Addr) bool { return a.Compare(address(100)) >= 0 })
 			var lost []int
 			for i, h := range c.held {
-				held := l.open(address(h.from), func() { lost = append(lost, i) })
+				held := l.openClaim(address(h.from), func() { lost = append(lost, i) })
 				held.amount, held.inUse = h.amount, h.inUse
 			}
-			own := l.open(address(c.from), func() { t.Error("the claim itself was taken back") })
+			own := l.openClaim(address(c.from), func() { t.Error("the claim itself was taken back") })
 			own.amount = c.own
-			if fits := l.grow(own, c.more); fits != c.fits || fmt.Sprint(lost) != fmt.Sprint(c.lost) {
+			if fits := l.growClaim(own, c.more); fits != c.fits || fmt.Sprint(lost) != fmt.Sprint(c.lost) {
 				t.Errorf("fits: %v, want %v; lost: %v, want %v", fits, c.fits, lost, c.lost)
 			}
 		})
@@ -72,8 +72,8 @@ func TestLedgerWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLedger(1600, func(netip.Addr) bool { return false })
 		hold := func(from int, amount int64) *claim {
-			c := l.open(address(from), func() {})
-			if !l.use(t.Context(), c, amount) {
+			c := l.openClaim(address(from), func() {})
+			if !l.useClaim(t.Context(), c, amount) {
 				t.Fatalf("%d of %d do not fit", amount, from)
 			}
 			return c
@@ -82,7 +82,7 @@ func TestLedgerWaits(t *testing.T) {
 		var granted []string
 		wait := func(ctx context.Context, name string, from int, amount int64) {
 			go func() {
-				if l.use(ctx, l.open(address(from), func() {}), amount) {
+				if l.useClaim(ctx, l.openClaim(address(from), func() {}), amount) {
 					granted = append(granted, name)
 				} else {
 					granted = append(granted, "not "+name)
@@ -99,9 +99,9 @@ func TestLedgerWaits(t *testing.T) {
 		}
 		giveUp()
 		synctest.Wait()
-		l.end(first)
+		l.endClaim(first)
 		synctest.Wait()
-		l.end(other)
+		l.endClaim(other)
 		synctest.Wait()
 		if want := "[not given up small large]"; fmt.Sprint(granted) != want {
 			t.Errorf("granted: %v, want %s", granted, want)
@@ -123,15 +123,15 @@ func TestLedgerNeverExceeds(t *testing.T) {
 	for range 5000 {
 		switch {
 		case len(open) < 3 || r.IntN(3) == 0:
-			open = append(open, l.open(address(r.IntN(8)), func() {}))
+			open = append(open, l.openClaim(address(r.IntN(8)), func() {}))
 		case r.IntN(3) == 0:
 			i := r.IntN(len(open))
-			l.end(open[i])
+			l.endClaim(open[i])
 			open = append(open[:i], open[i+1:]...)
 		default:
 			c := open[r.IntN(len(open))]
-			if l.grow(c, r.Int64N(120)) && r.IntN(3) == 0 {
-				l.use(t.Context(), c, 0)
+			if l.growClaim(c, r.Int64N(120)) && r.IntN(3) == 0 {
+				l.useClaim(t.Context(), c, 0)
 			}
 		}
 		var all, unproven int64
@@ -149,8 +149,8 @@ func TestLedgerNeverExceeds(t *testing.T) {
 		}
 	}
 	for _, c := range open {
-		l.end(c)
-		l.end(c)
+		l.endClaim(c)
+		l.endClaim(c)
 	}
 	if len(l.claims) > 0 {
 		t.Errorf("%d claims are left", len(l.claims))

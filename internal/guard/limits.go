@@ -63,11 +63,11 @@ func (l *Limits) Share() int64 { return l.Budget / shareOfAddress }
 // Cost returns how much of the budget the handling of a body takes.
 func (l *Limits) Cost(body []byte) int64 {
 	var values jsonValues
-	values.add(body)
-	return l.cost(int64(len(body)), values.count)
+	values.countPart(body)
+	return l.bodyCost(int64(len(body)), values.count)
 }
 
-func (l *Limits) cost(length, values int64) int64 { return length*l.PerByte + values*l.PerValue }
+func (l *Limits) bodyCost(length, values int64) int64 { return length*l.PerByte + values*l.PerValue }
 
 // jsonValues counts the values of a JSON text that arrives in parts. It counts the beginning of each list and object, and each comma: at least as
 // many as a decoder makes.
@@ -76,8 +76,8 @@ type jsonValues struct {
 	inText, isEscape bool
 }
 
-// add counts the values of the next part. The state is in variables: the loop is the one per byte of all bodies.
-func (v *jsonValues) add(part []byte) {
+// countPart counts the values of the next part. The state is in variables: the loop is the one per byte of all bodies.
+func (v *jsonValues) countPart(part []byte) {
 	count, inText, isEscape := v.count, v.inText, v.isEscape
 	for _, b := range part {
 		switch {

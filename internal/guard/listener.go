@@ -24,11 +24,11 @@ func (l *listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		c := &conn{Conn: accepted, guard: l.guard, from: addressOf(accepted.RemoteAddr())}
-		c.claim = l.guard.conns.open(c.from, c.takeBack)
-		if l.guard.conns.grow(c.claim, 1) {
+		c.claim = l.guard.conns.openClaim(c.from, c.takeBack)
+		if l.guard.conns.growClaim(c.claim, 1) {
 			return c, nil
 		}
-		l.guard.refused(reasonConnections)
+		l.guard.reportRefused(reasonConnections)
 		_ = c.Close() // Nothing was sent.
 	}
 }
@@ -54,18 +54,18 @@ type conn struct {
 
 // Close implements net.Conn.
 func (c *conn) Close() error {
-	c.guard.conns.end(c.claim)
+	c.guard.conns.endClaim(c.claim)
 	return c.Conn.Close()
 }
 
 // takeBack closes the connection, which holds no claim any more.
 func (c *conn) takeBack() {
-	c.guard.refused(reasonConnections)
+	c.guard.reportRefused(reasonConnections)
 	_ = c.Conn.Close() // The server closes it once more.
 }
 
-// interrupt ends all reading, so that the request which is read can be refused.
-func (c *conn) interrupt() {
+// interruptRead ends all reading, so that the request which is read can be refused.
+func (c *conn) interruptRead() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.interrupted = true
@@ -95,14 +95,14 @@ type connKey struct{}
 
 // withConn returns the context of a connection.
 func withConn(ctx context.Context, served net.Conn) context.Context {
-	if c := guarded(served); c != nil {
+	if c := guardedConn(served); c != nil {
 		return context.WithValue(ctx, connKey{}, c)
 	}
 	return ctx
 }
 
-// guarded returns the guarded connection below a TLS connection.
-func guarded(served net.Conn) *conn {
+// guardedConn returns the guarded connection below a TLS connection.
+func guardedConn(served net.Conn) *conn {
 	if encrypted, ok := served.(*tls.Conn); ok {
 		served = encrypted.NetConn()
 	}
@@ -112,7 +112,7 @@ func guarded(served net.Conn) *conn {
 
 // onState lets a connection be taken back again once its answer is sent.
 func onState(served net.Conn, state http.ConnState) {
-	if c := guarded(served); c != nil && state == http.StateIdle {
-		c.guard.conns.leave(c.claim)
+	if c := guardedConn(served); c != nil && state == http.StateIdle {
+		c.guard.conns.leaveClaim(c.claim)
 	}
 }

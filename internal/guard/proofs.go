@@ -21,7 +21,7 @@ const (
 func Prove(ctx context.Context, proof func() bool) {
 	c, ok := ctx.Value(connKey{}).(*conn)
 	if ok && !c.guard.proofs.provenSince(c.from, proofRest) && proof() {
-		c.guard.proofs.add(c.from)
+		c.guard.proofs.addProof(c.from)
 	}
 }
 
@@ -31,8 +31,8 @@ type proofs struct {
 	last map[netip.Addr]time.Time
 }
 
-// proven reports whether an address counts as proven.
-func (p *proofs) proven(from netip.Addr) bool { return p.provenSince(from, proofLasts) }
+// isProven reports whether an address counts as proven.
+func (p *proofs) isProven(from netip.Addr) bool { return p.provenSince(from, proofLasts) }
 
 func (p *proofs) provenSince(from netip.Addr, age time.Duration) bool {
 	p.mu.Lock()
@@ -41,8 +41,8 @@ func (p *proofs) provenSince(from netip.Addr, age time.Duration) bool {
 	return ok && time.Since(last) < age
 }
 
-// add notes a proof. If there are too many proven addresses, the oldest proof is dropped.
-func (p *proofs) add(from netip.Addr) {
+// addProof notes a proof. If there are too many proven addresses, the oldest proof is dropped.
+func (p *proofs) addProof(from netip.Addr) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last[from] = time.Now()

@@ -32,7 +32,7 @@ func newGuard(limits Limits, next http.Handler, report Report) *guard {
 	known := &proofs{last: map[netip.Addr]time.Time{}}
 	return &guard{
 		limits: limits, next: next, proofs: known, report: report,
-		conns: newLedger(limits.Connections, known.proven), bodies: newLedger(limits.Budget, known.proven),
+		conns: newLedger(limits.Connections, known.isProven), bodies: newLedger(limits.Budget, known.isProven),
 	}
 }
 
@@ -57,5 +57,5 @@ func New(limits Limits, l net.Listener, encrypted *tls.Config, handler http.Hand
 	}, l
 }
 
-// refused reports a request or a connection that was refused.
-func (g *guard) refused(why reason) { g.report.Refused(string(why)) }
+// reportRefused reports a request or a connection that was refused.
+func (g *guard) reportRefused(why reason) { g.report.Refused(string(why)) }

@@ -40,8 +40,8 @@ func (s *strangers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c, ok := r.Context().Value(connKey{}).(*conn)
-	if ok && !c.guard.proofs.proven(c.from) && !s.accept(c.from) {
-		c.guard.refused(reasonRate)
+	if ok && !c.guard.proofs.isProven(c.from) && !s.acceptCheck(c.from) {
+		c.guard.reportRefused(reasonRate)
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, messageTooManyTokens, http.StatusTooManyRequests)
 		return
@@ -49,9 +49,9 @@ func (s *strangers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.next.ServeHTTP(w, r)
 }
 
-// accept takes a token check from the rate of an address and from the common rate. An address beyond its own rate takes nothing from the
-// common one.
-func (s *strangers) accept(from netip.Addr) bool {
+// acceptCheck takes a token check from the rate of an address and from the common rate. An address beyond its own rate takes nothing from
+// the common one.
+func (s *strangers) acceptCheck(from netip.Addr) bool {
 	found, ok := s.rates.Get(from)
 	if !ok {
 		found = flowcontrol.NewTokenBucketRateLimiter(tokenRate, tokenBurst)

@@ -36,7 +36,7 @@ var severity = []string{
 	appv1.ReasonUnschedulable,
 }
 
-func (c Cause) where() string {
+func (c Cause) placeText() string {
 	if c.Container == "" {
 		return "scheduling"
 	}
@@ -44,7 +44,7 @@ func (c Cause) where() string {
 }
 
 // String returns the cause for a message: the place, then the problem.
-func (c Cause) String() string { return c.where() + ": " + c.Message }
+func (c Cause) String() string { return c.placeText() + ": " + c.Message }
 
 // Redact returns the cause without private values of the workload object: a runtime that cannot start a container quotes its command.
 func (c Cause) Redact(of secrecy.Object) Cause {
@@ -58,9 +58,9 @@ func (c Cause) Redact(of secrecy.Object) Cause {
 // true for a rollout that has not finished in time.
 func Worst(pods []corev1.Pod, stalled bool) Cause {
 	if stalled {
-		return worst(pods, lastCauseOf)
+		return worstCause(pods, lastCauseOf)
 	}
-	return worst(pods, CauseOf)
+	return worstCause(pods, CauseOf)
 }
 
 // Gravest returns the pods, two at most, whose causes Worst returns of all the pods: during a rollout, and once the rollout has stalled.
@@ -76,8 +76,8 @@ func Gravest(pods []corev1.Pod) []corev1.Pod {
 	return gravest
 }
 
-// worst returns the gravest cause among the pods; of is the cause of one.
-func worst(pods []corev1.Pod, of func(*corev1.Pod) Cause) Cause {
+// worstCause returns the gravest cause among the pods; of is the cause of one.
+func worstCause(pods []corev1.Pod, of func(*corev1.Pod) Cause) Cause {
 	_, found := worstPod(pods, of)
 	return found
 }
@@ -86,14 +86,14 @@ func worst(pods []corev1.Pod, of func(*corev1.Pod) Cause) Cause {
 func worstPod(pods []corev1.Pod, of func(*corev1.Pod) Cause) (index int, found Cause) {
 	index = -1
 	for i := range pods {
-		if cause := of(&pods[i]); cause != (Cause{}) && (index < 0 || graver(cause, found)) {
+		if cause := of(&pods[i]); cause != (Cause{}) && (index < 0 || isGraver(cause, found)) {
 			index, found = i, cause
 		}
 	}
 	return index, found
 }
 
-func graver(a, b Cause) bool {
+func isGraver(a, b Cause) bool {
 	if x, y := slices.Index(severity, a.Reason), slices.Index(severity, b.Reason); x != y {
 		return x < y
 	}
@@ -115,7 +115,7 @@ func lastCauseOf(pod *corev1.Pod) Cause {
 
 func lastContainerCause(s *corev1.ContainerStatus) Cause {
 	if last := s.LastTerminationState.Terminated; s.State.Running != nil && !s.Ready && last != nil {
-		return crash(s.Name, last)
+		return crashCause(s.Name, last)
 	}
 	return containerCause(s)
 }
@@ -155,7 +155,7 @@ func isUnschedulable(c *corev1.PodCondition) bool {
 func containerCause(s *corev1.ContainerStatus) Cause {
 	if ended := s.State.Terminated; ended != nil {
 		// Between two tries of a crash loop the container is shown as ended, then as waiting: one and the same cause.
-		return crash(s.Name, ended)
+		return crashCause(s.Name, ended)
 	}
 	waiting := s.State.Waiting
 	if waiting == nil {
@@ -168,7 +168,7 @@ func containerCause(s *corev1.ContainerStatus) Cause {
 		return Cause{appv1.ReasonInvalidImageName, s.Name, fmt.Sprintf(messageImageName, s.Image)}
 	case "CrashLoopBackOff":
 		if s.LastTerminationState.Terminated != nil {
-			return crash(s.Name, s.LastTerminationState.Terminated)
+			return crashCause(s.Name, s.LastTerminationState.Terminated)
 		}
 		return Cause{appv1.ReasonCrashLoopBackOff, s.Name, messageExitsEarly}
 	case "CreateContainerConfigError":
@@ -179,8 +179,8 @@ func containerCause(s *corev1.ContainerStatus) Cause {
 	return Cause{}
 }
 
-// crash returns the cause for a container that ended.
-func crash(container string, ended *corev1.ContainerStateTerminated) Cause {
+// crashCause returns the cause for a container that ended.
+func crashCause(container string, ended *corev1.ContainerStateTerminated) Cause {
 	if ended.Reason == "OOMKilled" {
 		return Cause{appv1.ReasonOOMKilled, container, messageOutOfMemory}
 	}
@@ -270,7 +270,7 @@ func KeepCauses(from, to *corev1.PodStatus, most int) {
 	to.InitContainerStatuses, to.ContainerStatuses = keep(from.InitContainerStatuses), keep(from.ContainerStatuses)
 	for _, c := range from.Conditions {
 		if isUnschedulable(&c) && len(to.InitContainerStatuses)+len(to.ContainerStatuses)+len(to.Conditions) == 0 {
-			to.Conditions = []corev1.PodCondition{{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: shorten(c.Message, most)}}
+			to.Conditions = []corev1.PodCondition{{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: truncateText(c.Message, most)}}
 		}
 	}
 }
@@ -284,7 +284,7 @@ const (
 
 // withCause copies the fields of a container's status that its cause is read from.
 func withCause(s *corev1.ContainerStatus, most int) corev1.ContainerStatus {
-	kept := corev1.ContainerStatus{Name: shorten(s.Name, maxKeptName), Ready: s.Ready}
+	kept := corev1.ContainerStatus{Name: truncateText(s.Name, maxKeptName), Ready: s.Ready}
 	kept.State.Terminated = keptEnd(s.State.Terminated)
 	waiting := s.State.Waiting
 	switch {
@@ -298,10 +298,10 @@ func withCause(s *corev1.ContainerStatus, most int) corev1.ContainerStatus {
 		words := waiting.Message
 		if len(words) > most {
 			// A cut could remove the quotes by which the command of a container is known.
-			words = shorten(withoutCommand(words), most)
+			words = truncateText(withoutCommand(words), most)
 		}
-		kept.Image = shorten(s.Image, maxKeptImage)
-		kept.State.Waiting = &corev1.ContainerStateWaiting{Reason: shorten(waiting.Reason, maxKeptReason), Message: strings.Clone(words)}
+		kept.Image = truncateText(s.Image, maxKeptImage)
+		kept.State.Waiting = &corev1.ContainerStateWaiting{Reason: truncateText(waiting.Reason, maxKeptReason), Message: strings.Clone(words)}
 	}
 	return kept
 }
@@ -310,10 +310,10 @@ func keptEnd(ended *corev1.ContainerStateTerminated) *corev1.ContainerStateTermi
 	if ended == nil {
 		return nil
 	}
-	return &corev1.ContainerStateTerminated{ExitCode: ended.ExitCode, Reason: shorten(ended.Reason, maxKeptReason)}
+	return &corev1.ContainerStateTerminated{ExitCode: ended.ExitCode, Reason: truncateText(ended.Reason, maxKeptReason)}
 }
 
-func shorten(text string, most int) string {
+func truncateText(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}

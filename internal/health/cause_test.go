@@ -176,11 +176,11 @@ func TestWorst(t *testing.T) {
 	for i := range byGravity {
 		want := CauseOf(&byGravity[i])
 		lesser := append([]corev1.Pod{waiting("ContainerCreating", "")}, byGravity[i:]...)
-		if got := worst(append(lesser, byGravity[i]), CauseOf); got != want {
+		if got := worstCause(append(lesser, byGravity[i]), CauseOf); got != want {
 			t.Errorf("worst is %+v, want %+v", got, want)
 		}
 	}
-	if got := worst(nil, CauseOf); got != (Cause{}) {
+	if got := worstCause(nil, CauseOf); got != (Cause{}) {
 		t.Errorf("no pods: %+v", got)
 	}
 }

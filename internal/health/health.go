@@ -44,29 +44,29 @@ func Deployment(d *appsv1.Deployment, pods []corev1.Pod, now time.Time) Verdict 
 	st := &d.Status
 	observed := st.ObservedGeneration >= d.Generation
 	if observed && st.UpdatedReplicas >= wanted && st.AvailableReplicas >= wanted && st.Replicas <= st.UpdatedReplicas {
-		return settledVerdict(wanted, st.Replicas).named(object)
+		return settledVerdict(wanted, st.Replicas).withObjectName(object)
 	}
 
-	c := condition(d, appsv1.DeploymentProgressing)
+	c := deploymentCondition(d, appsv1.DeploymentProgressing)
 	left, measured := timeLeft(d, now)
 	stalled := c != nil && c.Reason == "ProgressDeadlineExceeded" && observed || measured && left == 0
-	v := Verdict{Stalled: stalled, Again: left, Reason: appv1.ReasonProgressing, Detail: progress(d, wanted, observed)}
+	v := Verdict{Stalled: stalled, Again: left, Reason: appv1.ReasonProgressing, Detail: progressMessage(d, wanted, observed)}
 	if d.Spec.Paused && observed {
 		v.Reason = appv1.ReasonRolloutPaused
 	}
 	if stalled {
-		v.Reason, v.Detail = appv1.ReasonProgressDeadlineExceeded, fmt.Sprintf(messageNotFinished, resume(d))
+		v.Reason, v.Detail = appv1.ReasonProgressDeadlineExceeded, fmt.Sprintf(messageNotFinished, resumeAdvice(d))
 	}
-	v.explain(pods, d)
+	v.explainByPods(pods, d)
 	// The order of the conditions in the status does not matter: the text on the deadline follows the text on the cause.
-	if c := condition(d, appsv1.DeploymentReplicaFailure); c != nil && c.Status == corev1.ConditionTrue {
+	if c := deploymentCondition(d, appsv1.DeploymentReplicaFailure); c != nil && c.Status == corev1.ConditionTrue {
 		reason, words := Rejection(c.Message, d)
 		v.Reason, v.Detail = reason, fmt.Sprintf(messagePodsRejected, words)
 	}
 	if stalled {
 		v.Detail += fmt.Sprintf(messageNoProgress, progressDeadline(d))
 	}
-	return v.named(object)
+	return v.withObjectName(object)
 }
 
 // UnderWay reports whether a rollout progresses, or is paused by its user, without a known problem.
@@ -74,8 +74,8 @@ func (v Verdict) UnderWay() bool {
 	return !v.Stalled && (v.Reason == appv1.ReasonProgressing || v.Reason == appv1.ReasonRolloutPaused)
 }
 
-// named returns the verdict with the message that its detail makes of the name of the workload object.
-func (v Verdict) named(object string) Verdict {
+// withObjectName returns the verdict with the message that its detail makes of the name of the workload object.
+func (v Verdict) withObjectName(object string) Verdict {
 	v.Message = object + ": " + v.Detail
 	if v.Stalled {
 		v.Message += AdviceStalled
@@ -91,7 +91,7 @@ func LostPods(d *appsv1.Deployment) bool {
 
 // rolledOut reports whether the Progressing condition states a finished rollout. The condition may still be about the previous rollout.
 func rolledOut(d *appsv1.Deployment) bool {
-	c := condition(d, appsv1.DeploymentProgressing)
+	c := deploymentCondition(d, appsv1.DeploymentProgressing)
 	return c != nil && c.Reason == "NewReplicaSetAvailable" && d.Status.ObservedGeneration >= d.Generation
 }
 
@@ -115,15 +115,15 @@ func timeLeft(d *appsv1.Deployment, now time.Time) (left time.Duration, measured
 	return max(0, changed.Add(time.Duration(progressDeadline(d))*time.Second).Sub(now)), true
 }
 
-// explain puts the gravest cause that a pod of a workload object shows in the place of the figures, if any shows one.
-func (v *Verdict) explain(pods []corev1.Pod, of secrecy.Object) {
+// explainByPods puts the gravest cause that a pod of a workload object shows in the place of the figures, if any shows one.
+func (v *Verdict) explainByPods(pods []corev1.Pod, of secrecy.Object) {
 	if cause := Worst(pods, v.Stalled).Redact(of); cause != (Cause{}) {
 		v.Reason, v.Detail = cause.Reason, cause.String()
 	}
 }
 
-// condition returns a condition of the Deployment, nil if it has none of the type.
-func condition(d *appsv1.Deployment, kind appsv1.DeploymentConditionType) *appsv1.DeploymentCondition {
+// deploymentCondition returns a condition of the Deployment, nil if it has none of the type.
+func deploymentCondition(d *appsv1.Deployment, kind appsv1.DeploymentConditionType) *appsv1.DeploymentCondition {
 	for i := range d.Status.Conditions {
 		if d.Status.Conditions[i].Type == kind {
 			return &d.Status.Conditions[i]
@@ -144,8 +144,8 @@ func settledVerdict(wanted, running int32) Verdict {
 	return Verdict{Ready: true, Reason: appv1.ReasonReady, Detail: fmt.Sprintf(messageAvailable, podCount(int(wanted)))}
 }
 
-// progress returns the message on how far a rollout has come.
-func progress(d *appsv1.Deployment, wanted int32, observed bool) string {
+// progressMessage returns the message on how far a rollout has come.
+func progressMessage(d *appsv1.Deployment, wanted int32, observed bool) string {
 	if !observed {
 		return messageNotObserved
 	}
@@ -155,11 +155,11 @@ func progress(d *appsv1.Deployment, wanted int32, observed bool) string {
 	if old > 0 {
 		message += fmt.Sprintf(messageOldPods, old)
 	}
-	return message + resume(d)
+	return message + resumeAdvice(d)
 }
 
-// resume returns the advice for a Deployment whose rollouts are paused, empty for another.
-func resume(d *appsv1.Deployment) string {
+// resumeAdvice returns the advice for a Deployment whose rollouts are paused, empty for another.
+func resumeAdvice(d *appsv1.Deployment) string {
 	if !d.Spec.Paused {
 		return ""
 	}
@@ -174,7 +174,7 @@ func progressDeadline(d *appsv1.Deployment) int32 {
 // Rejection returns the reason for an answer of the API server that rejects an object or its pods, and the answer's words without private
 // values of the object.
 func Rejection(answer string, object secrecy.Object) (reason, words string) {
-	return podsRejected(answer), rejection(secrecy.RedactText(answer, object))
+	return podsRejected(answer), rejectionReason(secrecy.RedactText(answer, object))
 }
 
 // podsRejected returns the reason for pods that the API server rejects: quota or another. The API server has no code for quota, so
@@ -186,8 +186,8 @@ func podsRejected(message string) string {
 	return appv1.ReasonPodsRejected
 }
 
-// rejection is the API server's reason without the name of the pod, which is a new one with every try.
-func rejection(words string) string {
+// rejectionReason is the API server's reason without the name of the pod, which is a new one with every try.
+func rejectionReason(words string) string {
 	for _, verdict := range []string{" is forbidden: ", " is invalid: "} {
 		if _, reason, found := strings.Cut(words, verdict); found {
 			return message.Quote(reason)

@@ -22,10 +22,10 @@ func StatefulSet(s *appsv1.StatefulSet, pods []corev1.Pod) Verdict {
 	}
 	st := &s.Status
 	if st.ObservedGeneration < s.Generation {
-		return Verdict{Reason: appv1.ReasonProgressing, Detail: messageNotObserved}.named(object)
+		return Verdict{Reason: appv1.ReasonProgressing, Detail: messageNotObserved}.withObjectName(object)
 	}
 	if st.UpdatedReplicas >= wanted && st.AvailableReplicas >= wanted && st.CurrentRevision == st.UpdateRevision {
-		return settledVerdict(wanted, st.Replicas).named(object)
+		return settledVerdict(wanted, st.Replicas).withObjectName(object)
 	}
 
 	v := Verdict{
@@ -35,8 +35,8 @@ func StatefulSet(s *appsv1.StatefulSet, pods []corev1.Pod) Verdict {
 	if missing := wanted - st.Replicas; missing > 0 {
 		v.Detail += fmt.Sprintf(messagePodsNotYetThere, missing, s.Name, s.Namespace)
 	}
-	v.explain(pods, s)
-	return v.named(object)
+	v.explainByPods(pods, s)
+	return v.withObjectName(object)
 }
 
 // Up reports whether enough of a workload is ready for others to rely on it: more than half of its wanted pods.

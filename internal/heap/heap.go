@@ -13,7 +13,7 @@ func Size(value any) int {
 	if !v.IsValid() {
 		return 0
 	}
-	return int(v.Type().Size()) + beyond(v) //nolint:gosec // No type is that large.
+	return int(v.Type().Size()) + indirectSize(v) //nolint:gosec // No type is that large.
 }
 
 // mapEntry is about what a map takes for an entry next to key and value, mapHeader what it takes for itself.
@@ -22,8 +22,8 @@ const (
 	mapHeader = 48
 )
 
-// beyond returns what a value leads to, without the value itself.
-func beyond(v reflect.Value) int {
+// indirectSize returns what a value leads to, without the value itself.
+func indirectSize(v reflect.Value) int {
 	if isFlat(v.Type()) {
 		return 0
 	}
@@ -33,39 +33,39 @@ func beyond(v reflect.Value) int {
 		return v.Len()
 	case reflect.Pointer, reflect.Interface:
 		if !v.IsNil() {
-			size = int(v.Elem().Type().Size()) + beyond(v.Elem()) //nolint:gosec // See Size.
+			size = int(v.Elem().Type().Size()) + indirectSize(v.Elem()) //nolint:gosec // See Size.
 		}
 	case reflect.Slice:
 		element := v.Type().Elem()
 		size = v.Cap() * int(element.Size()) //nolint:gosec // See Size.
 		if !isFlat(element) {
 			for i := range v.Len() {
-				size += beyond(v.Index(i))
+				size += indirectSize(v.Index(i))
 			}
 		}
 	case reflect.Array:
 		for i := range v.Len() {
-			size += beyond(v.Index(i))
+			size += indirectSize(v.Index(i))
 		}
 	case reflect.Map:
-		size = beyondMap(v)
+		size = indirectMapSize(v)
 	case reflect.Struct:
 		for i := range v.NumField() {
-			size += beyond(v.Field(i))
+			size += indirectSize(v.Field(i))
 		}
 	default:
 	}
 	return size
 }
 
-func beyondMap(v reflect.Value) int {
+func indirectMapSize(v reflect.Value) int {
 	if v.IsNil() {
 		return 0
 	}
 	entry := int(v.Type().Key().Size()+v.Type().Elem().Size()) + mapEntry //nolint:gosec // See Size.
 	size := mapHeader + v.Len()*entry
 	for entries := v.MapRange(); entries.Next(); {
-		size += beyond(entries.Key()) + beyond(entries.Value())
+		size += indirectSize(entries.Key()) + indirectSize(entries.Value())
 	}
 	return size
 }

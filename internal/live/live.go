@@ -30,12 +30,12 @@ const (
 // away; each line is cut to the width. Draw writes nothing if the block is unchanged.
 func (b *Block) Draw(text string) error {
 	width, height := b.size()
-	lines := fit(text, width, height)
+	lines := fitLines(text, width, height)
 	if strings.Join(lines, "\n") == strings.Join(b.drawn, "\n") {
 		return nil
 	}
 	var out strings.Builder
-	if up := b.rows(width, height); up > 0 {
+	if up := b.drawnRows(width, height); up > 0 {
 		out.WriteString(escape + strconv.Itoa(up) + "A")
 	}
 	out.WriteString(eraseBelow)
@@ -47,17 +47,17 @@ func (b *Block) Draw(text string) error {
 	return err
 }
 
-// rows returns how many rows of a terminal of this size the block takes: a narrower terminal breaks a drawn line into several rows.
-func (b *Block) rows(width, height int) int {
+// drawnRows returns how many rows of a terminal of this size the block takes: a narrower terminal breaks a drawn line into several rows.
+func (b *Block) drawnRows(width, height int) int {
 	rows := 0
 	for _, line := range b.drawn {
-		rows += max(1, (columns(line)+width-1)/max(1, width))
+		rows += max(1, (lineWidth(line)+width-1)/max(1, width))
 	}
 	return min(rows, max(0, height-1))
 }
 
-// fit returns the lines that fit a terminal: one less than its height, because the cursor is below the block.
-func fit(text string, width, height int) []string {
+// fitLines returns the lines that fit a terminal: one less than its height, because the cursor is below the block.
+func fitLines(text string, width, height int) []string {
 	text = strings.TrimSuffix(text, "\n")
 	if text == "" {
 		return nil
@@ -67,15 +67,15 @@ func fit(text string, width, height int) []string {
 		lines = lines[:room]
 	}
 	for i := range lines {
-		lines[i] = cut(lines[i], width)
+		lines[i] = cutLine(lines[i], width)
 	}
 	return lines
 }
 
-// columns returns how many columns a line takes, without escape sequences.
-func columns(line string) int {
+// lineWidth returns how many columns a line takes, without escape sequences.
+func lineWidth(line string) int {
 	n := 0
-	for _, part := range split(line) {
+	for _, part := range splitEscapes(line) {
 		if !strings.HasPrefix(part, escape) {
 			n += utf8.RuneCountInString(part)
 		}
@@ -83,13 +83,13 @@ func columns(line string) int {
 	return n
 }
 
-// cut returns a line in at most width columns. What sets colors is kept, so that they end where they should.
-func cut(line string, width int) string {
-	if columns(line) <= width {
+// cutLine returns a line in at most width columns. What sets colors is kept, so that they end where they should.
+func cutLine(line string, width int) string {
+	if lineWidth(line) <= width {
 		return line
 	}
 	var out strings.Builder
-	for _, part := range split(line) {
+	for _, part := range splitEscapes(line) {
 		if strings.HasPrefix(part, escape) {
 			out.WriteString(part)
 			continue
@@ -102,8 +102,8 @@ func cut(line string, width int) string {
 	return out.String()
 }
 
-// split returns the parts of a line: text, and escape sequences.
-func split(line string) []string {
+// splitEscapes returns the parts of a line: text, and escape sequences.
+func splitEscapes(line string) []string {
 	var parts []string
 	for {
 		at := strings.Index(line, escape)

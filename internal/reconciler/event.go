@@ -32,7 +32,7 @@ func (e *Event) AddChanges(action, changes string) {
 
 // emitEvent sends the event of a reconcile, if there were changes, or the resource has become stalled or newly rejected.
 func (r *Reconciler[T]) emitEvent(before, after T, report *Report) {
-	was, is := condition(before, appv1.ConditionStalled), condition(after, appv1.ConditionStalled)
+	was, is := statusCondition(before, appv1.ConditionStalled), statusCondition(after, appv1.ConditionStalled)
 	newlyStalled := isTrue(is) && (!isTrue(was) || was.Reason != is.Reason || was.Message != is.Message)
 	event := &report.Event
 	kind, reason, note := corev1.EventTypeNormal, cmp.Or(event.Reason, event.Action), joinLines(event.Note, event.Changes)
@@ -47,7 +47,7 @@ func (r *Reconciler[T]) emitEvent(before, after T, report *Report) {
 			reason = cmp.Or(event.Reason, is.Reason)
 		}
 	case newlyRefused(before, after, report.Auxiliary.Reason != "" && report.Auxiliary.Reason != appv1.ReasonProgressing):
-		c := condition(after, appv1.ConditionApplied)
+		c := statusCondition(after, appv1.ConditionApplied)
 		if note != "" {
 			note = " (" + note + ")"
 		}
@@ -57,13 +57,13 @@ func (r *Reconciler[T]) emitEvent(before, after T, report *Report) {
 	case event.Warning != "":
 		kind, note = corev1.EventTypeWarning, joinLines(note, event.Warning)
 	}
-	r.send(after, kind, reason, note)
+	r.sendEvent(after, kind, reason, note)
 }
 
-// send sends an event about a resource.
-func (r *Reconciler[T]) send(obj T, kind, reason, note string) {
+// sendEvent sends an event about a resource.
+func (r *Reconciler[T]) sendEvent(obj T, kind, reason, note string) {
 	// Events of one action and reason become one series, which shows the note of the first alone.
-	r.Recorder.Eventf(obj, nil, kind, reason, cut("Reconcile: "+note, maxAction), "%s", cut(note, maxNote))
+	r.Recorder.Eventf(obj, nil, kind, reason, truncateText("Reconcile: "+note, maxAction), "%s", truncateText(note, maxNote))
 }
 
 // refusals are the reasons of Applied that are retried rather than stalled, but need an event for the user.
@@ -72,7 +72,7 @@ var refusals = []string{appv1.ReasonForbidden, appv1.ReasonSecretNotFound}
 // newlyRefused reports whether an external cause newly prevents the spec from being applied. trouble is true if every reason
 // counts.
 func newlyRefused(before, after Resource, trouble bool) bool {
-	was, is := condition(before, appv1.ConditionApplied), condition(after, appv1.ConditionApplied)
+	was, is := statusCondition(before, appv1.ConditionApplied), statusCondition(after, appv1.ConditionApplied)
 	if is == nil || is.Status != metav1.ConditionFalse || !trouble && !slices.Contains(refusals, is.Reason) {
 		return false
 	}
@@ -87,8 +87,8 @@ func joinLines(a, b string) string {
 	return a + "; " + b
 }
 
-// cut returns the beginning of a text, up to a length in bytes.
-func cut(text string, most int) string {
+// truncateText returns the beginning of a text, up to a length in bytes.
+func truncateText(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}

@@ -16,15 +16,15 @@ func init() { ctrlmetrics.Registry.MustRegister(settled) }
 // observeSettled observes the time until a resource becomes ready or stalled, from its creation or from its last ready or stalled
 // condition.
 func (r *Reconciler[T]) observeSettled(before, after T) {
-	stalled, ready := condition(before, appv1.ConditionStalled), condition(before, appv1.ConditionReady)
+	stalled, ready := statusCondition(before, appv1.ConditionStalled), statusCondition(before, appv1.ConditionReady)
 	if isTrue(stalled) || isTrue(ready) {
 		return
 	}
 	var result string
 	switch {
-	case isTrue(condition(after, appv1.ConditionReady)):
+	case isTrue(statusCondition(after, appv1.ConditionReady)):
 		result = "ready"
-	case isTrue(condition(after, appv1.ConditionStalled)):
+	case isTrue(statusCondition(after, appv1.ConditionStalled)):
 		result = "stalled"
 	default:
 		return

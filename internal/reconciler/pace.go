@@ -48,11 +48,11 @@ func (p *pace) noteChange(now time.Time) {
 	p.changed = now
 }
 
-// wait returns the delay of a write of a resource's status, 0 for none. figures is true if only figures have changed.
-func (p *paces) wait(name types.NamespacedName, figures bool, now time.Time) time.Duration {
+// writeDelay returns the delay of a write of a resource's status, 0 for none. figures is true if only figures have changed.
+func (p *paces) writeDelay(name types.NamespacedName, figures bool, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r, namespace := p.of(name)
+	r, namespace := p.ensurePace(name)
 	r.noteChange(now)
 	if !figures && r.hasty < hastyMost {
 		return 0
@@ -66,8 +66,8 @@ func (p *paces) wait(name types.NamespacedName, figures bool, now time.Time) tim
 		r.last = now
 	}
 	if now.Sub(r.slot) > figureInterval || r.slot.After(horizon) { // There is no slot, or it has passed unused.
-		r.slot = latest(r.last.Add(figureInterval), namespace.next)
-		namespace.next = latest(namespace.next, now.Add(-figureInterval)).Add(figureInterval / figuresOfNamespace)
+		r.slot = laterTime(r.last.Add(figureInterval), namespace.next)
+		namespace.next = laterTime(namespace.next, now.Add(-figureInterval)).Add(figureInterval / figuresOfNamespace)
 	}
 	return max(0, r.slot.Sub(now))
 }
@@ -76,7 +76,7 @@ func (p *paces) wait(name types.NamespacedName, figures bool, now time.Time) tim
 func (p *paces) noteWrite(name types.NamespacedName, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r, _ := p.of(name)
+	r, _ := p.ensurePace(name)
 	r.noteChange(now)
 	if now.Sub(r.last) < figureInterval {
 		r.hasty++
@@ -84,8 +84,8 @@ func (p *paces) noteWrite(name types.NamespacedName, now time.Time) {
 	r.last, r.slot = now, time.Time{}
 }
 
-// of returns the pace of a resource and its namespace, and creates them if needed.
-func (p *paces) of(name types.NamespacedName) (*pace, *namespacePace) {
+// ensurePace returns the pace of a resource and its namespace, and creates them if needed.
+func (p *paces) ensurePace(name types.NamespacedName) (*pace, *namespacePace) {
 	if p.resources == nil {
 		p.resources, p.namespaces = map[types.NamespacedName]*pace{}, map[string]*namespacePace{}
 	}
@@ -103,8 +103,8 @@ func (p *paces) of(name types.NamespacedName) (*pace, *namespacePace) {
 	return r, namespace
 }
 
-// forget deletes the state of a resource, and with the last resource the state of its namespace.
-func (p *paces) forget(name types.NamespacedName) {
+// forgetResource deletes the state of a resource, and with the last resource the state of its namespace.
+func (p *paces) forgetResource(name types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.resources[name] == nil {
@@ -117,8 +117,8 @@ func (p *paces) forget(name types.NamespacedName) {
 	}
 }
 
-// latest returns the later of two times.
-func latest(a, b time.Time) time.Time {
+// laterTime returns the later of two times.
+func laterTime(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}

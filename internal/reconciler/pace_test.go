@@ -19,7 +19,7 @@ func churn(p *paces, namespace string, resources int, figures bool, pause time.D
 				continue
 			}
 			name := types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(i)}
-			if wait := p.wait(name, figures, now); wait > 0 {
+			if wait := p.writeDelay(name, figures, now); wait > 0 {
 				again[i] = now.Add(wait)
 				continue
 			}
@@ -74,17 +74,17 @@ func TestPaceOfRollout(t *testing.T) {
 	var p paces
 	name, now := types.NamespacedName{Namespace: "a", Name: "web"}, time.Unix(1e9, 0)
 	for i := range hastyMost {
-		if wait := p.wait(name, false, now); wait != 0 {
+		if wait := p.writeDelay(name, false, now); wait != 0 {
 			t.Fatalf("write %d waits for %s", i, wait)
 		}
 		p.noteWrite(name, now)
-		if wait := p.wait(name, true, now); wait != figureInterval {
+		if wait := p.writeDelay(name, true, now); wait != figureInterval {
 			t.Fatalf("figures wait for %s", wait)
 		}
 		now = now.Add(100 * time.Millisecond)
 	}
 	now = now.Add(figureInterval)
-	if wait := p.wait(name, true, now); wait != 0 {
+	if wait := p.writeDelay(name, true, now); wait != 0 {
 		t.Errorf("figures wait for %s after a second", wait)
 	}
 }
@@ -97,7 +97,7 @@ func TestForgets(t *testing.T) {
 		p.noteWrite(name, time.Unix(1, 0))
 	}
 	for _, name := range []types.NamespacedName{one, one, two} {
-		p.forget(name)
+		p.forgetResource(name)
 	}
 	if len(p.resources) != 1 || p.resources[other] == nil || len(p.namespaces) != 1 || p.namespaces["b"].resources != 1 {
 		t.Errorf("remembered are %v and %v, want b/one alone", p.resources, p.namespaces)
@@ -114,16 +114,16 @@ func TestPaceOfNewResource(t *testing.T) {
 	}
 	for i := range 1000 {
 		p.noteWrite(name("busy", fmt.Sprint(i)), now)
-		p.wait(name("busy", fmt.Sprint(i)), true, now)
+		p.writeDelay(name("busy", fmt.Sprint(i)), true, now)
 	}
-	if wait := p.wait(name("busy", "0"), true, now); wait <= 0 {
+	if wait := p.writeDelay(name("busy", "0"), true, now); wait <= 0 {
 		t.Error("the namespace has slots")
 	}
 	for _, c := range []struct {
 		namespace string
 		figures   bool
 	}{{"busy", false}, {"other", false}, {"other", true}} {
-		if wait := p.wait(name(c.namespace, "new"), c.figures, now); wait > 0 {
+		if wait := p.writeDelay(name(c.namespace, "new"), c.figures, now); wait > 0 {
 			t.Errorf("a status in namespace %s (figures: %t) waits for %s", c.namespace, c.figures, wait)
 		}
 	}
@@ -139,11 +139,11 @@ func TestPaceOfClockJump(t *testing.T) {
 	for _, jump := range []time.Duration{0, 24 * time.Hour, -48 * time.Hour, time.Hour, -time.Hour} {
 		now = now.Add(jump)
 		for i := range resources {
-			if wait := p.wait(name(i), false, now); wait > 0 {
+			if wait := p.writeDelay(name(i), false, now); wait > 0 {
 				t.Errorf("after a jump of %s, conditions wait %s", jump, wait)
 			}
 			p.noteWrite(name(i), now)
-			if wait, most := p.wait(name(i), true, now), figureInterval*(2+resources/figuresOfNamespace); wait > most {
+			if wait, most := p.writeDelay(name(i), true, now), figureInterval*(2+resources/figuresOfNamespace); wait > most {
 				t.Errorf("after a jump of %s, figures wait %s, at most %s are needed", jump, wait, most)
 			}
 		}

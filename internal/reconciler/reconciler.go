@@ -149,7 +149,7 @@ func (r *Reconciler[T]) Reconcile(ctx context.Context, req reconcile.Request) (r
 	stored := r.New()
 	if err := Get(ctx, r.Client, req.NamespacedName, stored); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.forget(req.NamespacedName)
+			r.forgetDeleted(req.NamespacedName)
 			return reconcile.Result{}, nil
 		}
 		return reconcile.Result{}, err
@@ -174,7 +174,7 @@ func (r *Reconciler[T]) Reconcile(ctx context.Context, req reconcile.Request) (r
 	if errors.As(err, &postponed) {
 		return reconcile.Result{RequeueAfter: postponed.After}, nil
 	}
-	summarize(obj, &report, err)
+	setStatusConditions(obj, &report, err)
 	wait, patchErr := r.patchStatus(ctx, before, obj, report.Event.Reason != "")
 	switch {
 	case patchErr == nil && wait == 0:
@@ -183,25 +183,25 @@ func (r *Reconciler[T]) Reconcile(ctx context.Context, req reconcile.Request) (r
 	case report.Event.Changes != "":
 		// The next reconcile finds no difference of the children, so this one sends the event of the changes, although the status
 		// is not written. Events about the conditions follow with the write of the status.
-		r.send(obj, corev1.EventTypeNormal, report.Event.Action, report.Event.Changes)
+		r.sendEvent(obj, corev1.EventTypeNormal, report.Event.Action, report.Event.Changes)
 	}
-	res, err := result(err, patchErr, MinRequeue(wait, report.RetryAfter))
+	res, err := reconcileResult(err, patchErr, MinRequeue(wait, report.RetryAfter))
 	if err == nil && report.Auxiliary.Retry != nil {
 		return reconcile.Result{}, report.Auxiliary.Retry
 	}
 	return res, err
 }
 
-func (r *Reconciler[T]) forget(name types.NamespacedName) {
-	r.written.forget(name)
+func (r *Reconciler[T]) forgetDeleted(name types.NamespacedName) {
+	r.written.forgetResource(name)
 	if r.OnDeleted != nil {
 		r.OnDeleted(name)
 	}
 }
 
-// result decides whether and when to come back. A StalledError and a WaitingError are no failures: what ends them is
+// reconcileResult decides whether and when to come back. A StalledError and a WaitingError are no failures: what ends them is
 // watched, or they say when to look again.
-func result(err, patchErr error, wait time.Duration) (reconcile.Result, error) {
+func reconcileResult(err, patchErr error, wait time.Duration) (reconcile.Result, error) {
 	var stalled *StalledError
 	var waiting *WaitingError
 	switch {

@@ -60,7 +60,7 @@ func TestResult(t *testing.T) {
 		"something of its own not found": {err: errGone, wantErr: []error{errGone}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := result(c.err, c.patchErr, c.wait)
+			got, err := reconcileResult(c.err, c.patchErr, c.wait)
 			if got != c.want || (err != nil) != (c.wantErr != nil) {
 				t.Errorf("result is %+v, %v; want %+v, %v", got, err, c.want, c.wantErr)
 			}
@@ -81,7 +81,7 @@ func TestAnnounce(t *testing.T) {
 	long := Report{Event: Event{Action: "Created", Changes: "Created " + strings.Repeat("界", 1000)}}
 	status := func(report Report, err error) *appv1.App {
 		app := &appv1.App{}
-		summarize(app, &report, err)
+		setStatusConditions(app, &report, err)
 		return app
 	}
 	fresh, well, invalid := &appv1.App{}, status(ready, nil), status(underWay, Stalled("Invalid", "no"))

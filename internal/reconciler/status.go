@@ -21,8 +21,8 @@ import (
 // maxMessage is the maximum length in bytes of a condition's message. The API server rejects messages of over 32768 characters.
 const maxMessage = 4096
 
-// summarize sets the conditions by the report and the error of the steps.
-func summarize(obj Resource, report *Report, err error) {
+// setStatusConditions sets the conditions by the report and the error of the steps.
+func setStatusConditions(obj Resource, report *Report, err error) {
 	applied := appliedCondition(report, err)
 	ready := readyCondition(report, &applied, err)
 	stalled := stalledCondition(report, err)
@@ -37,7 +37,7 @@ func summarize(obj Resource, report *Report, err error) {
 	conditions := []metav1.Condition{ready, applied, reconciling, stalled}
 	for i := range conditions {
 		conditions[i].ObservedGeneration = obj.GetGeneration()
-		conditions[i].Message = cut(conditions[i].Message, maxMessage)
+		conditions[i].Message = truncateText(conditions[i].Message, maxMessage)
 	}
 	report.SetConditions(&status.Conditions)
 	if stalled.Status == metav1.ConditionTrue && !report.ExactNumbers {
@@ -163,7 +163,7 @@ func (r *Reconciler[T]) patchStatus(ctx context.Context, before, after T, step b
 	name := client.ObjectKeyFromObject(after)
 	if !step {
 		figures := equality.Semantic.DeepEqual(withoutFigures(before.CommonStatus()), withoutFigures(after.CommonStatus()))
-		if wait := r.written.wait(name, figures, r.Clock.Now()); wait > 0 {
+		if wait := r.written.writeDelay(name, figures, r.Clock.Now()); wait > 0 {
 			return wait, nil
 		}
 	}
@@ -206,7 +206,7 @@ func withoutFigures(status *appv1.CommonStatus) *appv1.CommonStatus {
 	return status
 }
 
-func condition(obj Resource, kind string) *metav1.Condition {
+func statusCondition(obj Resource, kind string) *metav1.Condition {
 	return meta.FindStatusCondition(obj.CommonStatus().Conditions, kind)
 }
 

@@ -19,7 +19,7 @@ type conditions struct{ ready, applied, reconciling, stalled string }
 
 func conditionsOf(app *appv1.App) conditions {
 	text := func(kind string) string {
-		c := condition(app, kind)
+		c := statusCondition(app, kind)
 		if c == nil {
 			return "none"
 		}
@@ -118,7 +118,7 @@ func TestSummarize(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			app := &appv1.App{}
 			app.Generation = 4
-			summarize(app, &c.report, c.err)
+			setStatusConditions(app, &c.report, c.err)
 			if diff := cmp.Diff(c.want, conditionsOf(app), cmp.AllowUnexported(conditions{})); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
@@ -138,22 +138,22 @@ func TestSummarize(t *testing.T) {
 // last change of status.
 func TestSummarizeIsStable(t *testing.T) {
 	app := &appv1.App{}
-	summarize(app, &underWay, nil)
+	setStatusConditions(app, &underWay, nil)
 	long := metav1.Unix(1, 0)
 	for i := range app.Status.Conditions {
 		app.Status.Conditions[i].LastTransitionTime = long
 	}
 	before := app.DeepCopy()
-	summarize(app, &underWay, nil)
+	setStatusConditions(app, &underWay, nil)
 	if diff := cmp.Diff(before, app); diff != "" {
 		t.Errorf("the same report again (-before +after):\n%s", diff)
 	}
-	summarize(app, &badImage, nil)
-	if at := condition(app, appv1.ConditionReady).LastTransitionTime; at != long {
+	setStatusConditions(app, &badImage, nil)
+	if at := statusCondition(app, appv1.ConditionReady).LastTransitionTime; at != long {
 		t.Errorf("another reason moves the time to %s", at)
 	}
-	summarize(app, &ready, nil)
-	if at := condition(app, appv1.ConditionReady).LastTransitionTime; at == long {
+	setStatusConditions(app, &ready, nil)
+	if at := statusCondition(app, appv1.ConditionReady).LastTransitionTime; at == long {
 		t.Error("another status leaves the time as it was")
 	}
 }
@@ -163,8 +163,8 @@ func TestSummarizeKeepsConditionsOfOthers(t *testing.T) {
 	app := &appv1.App{}
 	theirs := metav1.Condition{Type: "Theirs", Status: metav1.ConditionTrue, Reason: "Because"}
 	app.Status.Conditions = []metav1.Condition{theirs}
-	summarize(app, &ready, nil)
-	if diff := cmp.Diff(theirs, *condition(app, "Theirs"), cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")); diff != "" {
+	setStatusConditions(app, &ready, nil)
+	if diff := cmp.Diff(theirs, *statusCondition(app, "Theirs"), cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")); diff != "" {
 		t.Errorf("their condition (-before +after):\n%s", diff)
 	}
 	if n := len(app.Status.Conditions); n != 5 {
@@ -180,7 +180,7 @@ func TestSummarizeBoundsMessages(t *testing.T) {
 		"stalled": Stalled("Invalid", "%s", long), "failed": errors.New(long), "report": nil,
 	} {
 		app := &appv1.App{}
-		summarize(app, &Report{Pods: health.Verdict{Reason: "Progressing", Message: long}}, err)
+		setStatusConditions(app, &Report{Pods: health.Verdict{Reason: "Progressing", Message: long}}, err)
 		for _, c := range app.Status.Conditions {
 			if len(c.Message) > maxMessage || !utf8.ValidString(c.Message) {
 				t.Errorf("%s: the message of %s has %d bytes, or is cut within a character", name, c.Type, len(c.Message))
@@ -203,11 +203,11 @@ func TestReadyIsNeverTrueForWhatIsNotInForce(t *testing.T) {
 		}
 		for _, err := range errs {
 			app := &appv1.App{}
-			summarize(app, &report, err)
-			if isTrue(condition(app, appv1.ConditionReady)) && !isTrue(condition(app, appv1.ConditionApplied)) {
+			setStatusConditions(app, &report, err)
+			if isTrue(statusCondition(app, appv1.ConditionReady)) && !isTrue(statusCondition(app, appv1.ConditionApplied)) {
 				t.Errorf("%+v, %v: Ready is True and Applied is not", report, err)
 			}
-			if isTrue(condition(app, appv1.ConditionReady)) && isTrue(condition(app, appv1.ConditionStalled)) {
+			if isTrue(statusCondition(app, appv1.ConditionReady)) && isTrue(statusCondition(app, appv1.ConditionStalled)) {
 				t.Errorf("%+v, %v: Ready and Stalled are both True", report, err)
 			}
 		}
@@ -218,19 +218,19 @@ func TestReadyIsNeverTrueForWhatIsNotInForce(t *testing.T) {
 // and that another trouble does.
 func TestStalledMessagesKeepTheirNumbers(t *testing.T) {
 	app := &appv1.App{}
-	summarize(app, &Report{}, Stalled("QuotaExceeded", "used: pods=3, limited: pods=3"))
+	setStatusConditions(app, &Report{}, Stalled("QuotaExceeded", "used: pods=3, limited: pods=3"))
 	before := app.DeepCopy()
-	summarize(app, &Report{}, Stalled("QuotaExceeded", "used: pods=4, limited: pods=3"))
+	setStatusConditions(app, &Report{}, Stalled("QuotaExceeded", "used: pods=4, limited: pods=3"))
 	if diff := cmp.Diff(before, app); diff != "" {
 		t.Errorf("another count (-before +after):\n%s", diff)
 	}
-	summarize(app, &Report{}, Stalled("QuotaExceeded", "used: cpu=4, limited: cpu=3"))
-	if got := condition(app, appv1.ConditionStalled).Message; got != "used: cpu=4, limited: cpu=3" {
+	setStatusConditions(app, &Report{}, Stalled("QuotaExceeded", "used: cpu=4, limited: cpu=3"))
+	if got := statusCondition(app, appv1.ConditionStalled).Message; got != "used: cpu=4, limited: cpu=3" {
 		t.Errorf("another resource is reported as %q", got)
 	}
 	app.Generation++
-	summarize(app, &Report{}, Stalled("QuotaExceeded", "used: cpu=5, limited: cpu=3"))
-	if got := condition(app, appv1.ConditionStalled).Message; got != "used: cpu=5, limited: cpu=3" {
+	setStatusConditions(app, &Report{}, Stalled("QuotaExceeded", "used: cpu=5, limited: cpu=3"))
+	if got := statusCondition(app, appv1.ConditionStalled).Message; got != "used: cpu=5, limited: cpu=3" {
 		t.Errorf("for another generation it is reported as %q", got)
 	}
 }

@@ -56,7 +56,7 @@ func RedactText(words string, objects ...Object) string {
 	if redactValues(&words, secretValues(objects...)) {
 		return words
 	}
-	return redact(cutAnswer(words), privateValues(objects...))
+	return redactPrivate(cutAnswer(words), privateValues(objects...))
 }
 
 // RedactError returns an answer of the API server, which may repeat the words of an admission webhook, without the words that have a value
@@ -73,7 +73,7 @@ func RedactError(err error, objects ...Object) error {
 			return true
 		}
 		was := *words
-		*words = redact(cutAnswer(*words), private)
+		*words = redactPrivate(cutAnswer(*words), private)
 		return *words != was
 	}
 	found := redact(&answer.Message)
@@ -95,20 +95,20 @@ func RedactError(err error, objects ...Object) error {
 	return &apierrors.StatusError{ErrStatus: answer}
 }
 
-// redact returns words without private values.
-func redact(words string, private []string) string {
+// redactPrivate returns words without private values.
+func redactPrivate(words string, private []string) string {
 	words = message.OmitObjects(words)
 	words = quotedValue.ReplaceAllString(words, "$1")
 	for _, value := range private {
 		for _, spelling := range Spellings(value) {
-			words = hide(words, spelling)
+			words = hideValue(words, spelling)
 		}
 	}
 	return words
 }
 
-// hide returns words without a value. From a long value on, whose end may be cut off, nothing is shown.
-func hide(words, value string) string {
+// hideValue returns words without a value. From a long value on, whose end may be cut off, nothing is shown.
+func hideValue(words, value string) string {
 	if len(value) <= maxPrefix {
 		return strings.ReplaceAll(words, value, messageValueHidden)
 	}

@@ -16,7 +16,7 @@ import (
 func Spellings(value string) []string {
 	start := value[:min(len(value), MaxAnswer)]
 	encoded, _ := json.Marshal(start) // A string always has an encoding.
-	inGo, inJSON := inner(strconv.Quote(start)), inner(string(encoded))
+	inGo, inJSON := trimQuotes(strconv.Quote(start)), trimQuotes(string(encoded))
 	all := []string{value}
 	for _, spelling := range []string{
 		inGo, inJSON, escapeASCII(inGo, "%04x"), escapeASCII(inGo, "%04X"), escapeASCII(inJSON, "%04x"), escapeASCII(inJSON, "%04X"),
@@ -29,8 +29,8 @@ func Spellings(value string) []string {
 	return all
 }
 
-// inner returns a quoted text without its quotes.
-func inner(quoted string) string { return quoted[1 : len(quoted)-1] }
+// trimQuotes returns a quoted text without its quotes.
+func trimQuotes(quoted string) string { return quoted[1 : len(quoted)-1] }
 
 // escapeASCII returns a text of JSON with the characters beyond ASCII escaped, as Python, Java, PHP and .NET do.
 func escapeASCII(text, hexadecimal string) string {

@@ -41,7 +41,7 @@ func (s *Store[K, V]) Get(in string, key K) (value V, ok bool) {
 	if of == nil {
 		return value, false
 	}
-	i := of.index(key)
+	i := of.entryIndex(key)
 	if i < 0 {
 		return value, false
 	}
@@ -52,7 +52,7 @@ func (s *Store[K, V]) Get(in string, key K) (value V, ok bool) {
 func (s *Store[K, V]) Put(in string, key K, value V, bytes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.remove(in, key)
+	s.removeEntry(in, key)
 	if bytes > s.share {
 		return
 	}
@@ -65,11 +65,11 @@ func (s *Store[K, V]) Put(in string, key K, value V, bytes int) {
 	of.bytes += bytes
 	s.bytes += bytes
 	for of.bytes > s.share {
-		s.remove(in, of.entries[0].key)
+		s.removeEntry(in, of.entries[0].key)
 	}
 	for s.bytes > s.budget {
-		name := s.largest()
-		s.remove(name, s.namespaces[name].entries[0].key)
+		name := s.largestNamespace()
+		s.removeEntry(name, s.namespaces[name].entries[0].key)
 	}
 }
 
@@ -77,7 +77,7 @@ func (s *Store[K, V]) Put(in string, key K, value V, bytes int) {
 func (s *Store[K, V]) Delete(in string, key K) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.remove(in, key)
+	s.removeEntry(in, key)
 }
 
 // DeleteIf drops the values of a namespace whose keys fulfill a condition.
@@ -90,7 +90,7 @@ func (s *Store[K, V]) DeleteIf(in string, condition func(K) bool) {
 	}
 	for _, e := range slices.Clone(of.entries) {
 		if condition(e.key) {
-			s.remove(in, e.key)
+			s.removeEntry(in, e.key)
 		}
 	}
 }
@@ -105,12 +105,12 @@ func (s *Store[K, V]) Used() (values, bytes int) {
 	return values, s.bytes
 }
 
-func (s *Store[K, V]) remove(in string, key K) {
+func (s *Store[K, V]) removeEntry(in string, key K) {
 	of := s.namespaces[in]
 	if of == nil {
 		return
 	}
-	i := of.index(key)
+	i := of.entryIndex(key)
 	if i < 0 {
 		return
 	}
@@ -123,8 +123,8 @@ func (s *Store[K, V]) remove(in string, key K) {
 	}
 }
 
-// largest returns the namespace with the most bytes.
-func (s *Store[K, V]) largest() string {
+// largestNamespace returns the namespace with the most bytes.
+func (s *Store[K, V]) largestNamespace() string {
 	largest, most := "", -1
 	for name, of := range s.namespaces {
 		if of.bytes > most {
@@ -134,6 +134,6 @@ func (s *Store[K, V]) largest() string {
 	return largest
 }
 
-func (n *namespace[K, V]) index(key K) int {
+func (n *namespace[K, V]) entryIndex(key K) int {
 	return slices.IndexFunc(n.entries, func(e entry[K, V]) bool { return e.key == key })
 }

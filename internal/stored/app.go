@@ -7,7 +7,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-func init() { register(&App{}, &AppList{}) }
+func init() { registerKind(&App{}, &AppList{}) }
 
 // App is an App as stored by the API server.
 type App struct {
@@ -19,8 +19,8 @@ func (r *App) Decode() (*appv1.App, error) {
 	typed := &appv1.App{TypeMeta: typeMeta("App")}
 	r.ObjectMeta.DeepCopyInto(&typed.ObjectMeta)
 	r.Status.Value.DeepCopyInto(&typed.Status)
-	if err := r.Spec.decode(&typed.Spec); err != nil {
-		typed.Spec = appv1.AppSpec{Paused: r.Spec.paused()}
+	if err := r.Spec.decodeInto(&typed.Spec); err != nil {
+		typed.Spec = appv1.AppSpec{Paused: r.Spec.isPaused()}
 		return typed, err
 	}
 	return typed, nil
@@ -56,11 +56,11 @@ func (r *App) ServiceName() string { return r.Spec.serviceName(false) }
 
 // Condition implements Observed.
 func (r *App) Condition(name string) *metav1.Condition {
-	return condition(&r.Status.Value.CommonStatus, name)
+	return statusCondition(&r.Status.Value.CommonStatus, name)
 }
 
 // Outdated implements Observed.
-func (r *App) Outdated() (rendering, size bool) { return outdated(&r.Status.Value.WorkloadStatus) }
+func (r *App) Outdated() (rendering, size bool) { return outdatedParts(&r.Status.Value.WorkloadStatus) }
 
 // Defaults implements Observed.
 func (r *App) Defaults() *appv1.DefaultsInUse { return r.Status.Value.Defaults }
@@ -70,7 +70,7 @@ func (r *App) Canary() *appv1.CanaryStatus { return r.Status.Value.Canary }
 
 // Reduce drops the spec, and the parts of the status that metrics do not read. An index finds the resource by names.
 func (r *App) Reduce(names []string) {
-	r.drop(names, r.ServiceName())
+	r.dropSpec(names, r.ServiceName())
 	r.Status.Value = appv1.AppStatus{
 		WorkloadStatus: reduceWorkload(&r.Status.Value.WorkloadStatus), ReleaseStatus: r.Status.Value.ReleaseStatus,
 		DefaultsStatus: reduceDefaults(&r.Status.Value.DefaultsStatus),

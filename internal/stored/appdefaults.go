@@ -6,7 +6,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-func init() { register(&AppDefaults{}, &AppDefaultsList{}) }
+func init() { registerKind(&AppDefaults{}, &AppDefaultsList{}) }
 
 // AppDefaults is an AppDefaults as stored by the API server.
 type AppDefaults struct {
@@ -22,13 +22,13 @@ func (r *AppDefaults) Decode() (*appv1.AppDefaults, error) {
 	if r.Spec.json == nil && r.Spec.dropped == nil {
 		return typed, nil
 	}
-	err := r.Spec.decode(&typed.Spec)
+	err := r.Spec.decodeInto(&typed.Spec)
 	return typed, err
 }
 
 // Reduce drops the spec, the last valid one, and the other long parts.
 func (r *AppDefaults) Reduce([]string) {
-	r.drop(nil, "")
+	r.dropSpec(nil, "")
 	before := &r.Status.Value
 	common := reduceStatus(&appv1.CommonStatus{Conditions: before.Conditions, ObservedGeneration: before.ObservedGeneration})
 	r.Status.Value = appv1.AppDefaultsStatus{

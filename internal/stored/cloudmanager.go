@@ -7,7 +7,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-func init() { register(&CloudManager{}, &CloudManagerList{}) }
+func init() { registerKind(&CloudManager{}, &CloudManagerList{}) }
 
 // CloudManager is a CloudManager as stored by the API server.
 type CloudManager struct {
@@ -19,8 +19,8 @@ func (r *CloudManager) Decode() (*appv1.CloudManager, error) {
 	typed := &appv1.CloudManager{TypeMeta: typeMeta("CloudManager")}
 	r.ObjectMeta.DeepCopyInto(&typed.ObjectMeta)
 	r.Status.Value.DeepCopyInto(&typed.Status)
-	if err := r.Spec.decode(&typed.Spec); err != nil {
-		typed.Spec = appv1.CloudManagerSpec{Paused: r.Spec.paused()}
+	if err := r.Spec.decodeInto(&typed.Spec); err != nil {
+		typed.Spec = appv1.CloudManagerSpec{Paused: r.Spec.isPaused()}
 		return typed, err
 	}
 	return typed, nil
@@ -53,7 +53,7 @@ func (l *CloudManagerList) DeepCopyObject() runtime.Object {
 
 // Condition implements Observed.
 func (r *CloudManager) Condition(name string) *metav1.Condition {
-	return condition(&r.Status.Value.CommonStatus, name)
+	return statusCondition(&r.Status.Value.CommonStatus, name)
 }
 
 // Outdated implements Observed.
@@ -74,7 +74,7 @@ func (*CloudManager) Canary() *appv1.CanaryStatus { return nil }
 
 // Reduce drops the spec, and the parts of the status that metrics do not read. An index finds the resource by names.
 func (r *CloudManager) Reduce(names []string) {
-	r.drop(names, "")
+	r.dropSpec(names, "")
 	status := &r.Status.Value
 	r.Status.Value = appv1.CloudManagerStatus{
 		CommonStatus: reduceStatus(&status.CommonStatus),

@@ -12,15 +12,15 @@ import (
 	"huolala.cn/app-operator/api/v1/bounds"
 )
 
-// decode decodes the spec into a spec of api/v1. Its error is a *field.Error that names the field and the rule, and never the value, which
-// may be a secret.
-func (s Spec) decode(into any) error {
+// decodeInto decodes the spec into a spec of api/v1. Its error is a *field.Error that names the field and the rule, and never the value,
+// which may be a secret.
+func (s Spec) decodeInto(into any) error {
 	path := field.NewPath("spec")
 	switch {
 	case s.dropped != nil:
-		return invalid(path.String(), "was not cached; it must be read from the API server")
+		return invalidField(path.String(), "was not cached; it must be read from the API server")
 	case s.excess > 0:
-		return invalid(path.String(), fmt.Sprintf("must be at most %d KiB long as JSON; it has %d KiB", bounds.MaxSpec>>10, (s.excess+1023)>>10))
+		return invalidField(path.String(), fmt.Sprintf("must be at most %d KiB long as JSON; it has %d KiB", bounds.MaxSpec>>10, (s.excess+1023)>>10))
 	case s.json == nil:
 		return field.Required(path, "must be an object")
 	}
@@ -37,19 +37,19 @@ func (s Spec) decode(into any) error {
 	}
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) && wrong.Field != "" {
-		return invalid(path.Child(wrong.Field).String(), "must be of the type "+wrong.Type.String())
+		return invalidField(path.Child(wrong.Field).String(), "must be of the type "+wrong.Type.String())
 	}
-	return invalid(path.String(), "must match the API reference for "+t.Name())
+	return invalidField(path.String(), "must match the API reference for "+t.Name())
 }
 
-// paused reports whether a spec that cannot be decoded as a whole has the field paused set.
-func (s Spec) paused() bool {
+// isPaused reports whether a spec that cannot be decoded as a whole has the field paused set.
+func (s Spec) isPaused() bool {
 	var spec struct {
 		Paused bool `json:"paused"`
 	}
 	return len(s.json) > 0 && kjson.UnmarshalCaseSensitivePreserveInts(s.json, &spec) == nil && spec.Paused
 }
 
-func invalid(path, detail string) *field.Error {
+func invalidField(path, detail string) *field.Error {
 	return &field.Error{Type: field.ErrorTypeInvalid, Field: path, BadValue: field.OmitValueType{}, Detail: detail}
 }

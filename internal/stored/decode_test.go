@@ -279,7 +279,7 @@ func TestDecodeCostsLittle(t *testing.T) {
 	} {
 		raw := Spec{json: []byte(spec)}
 		var err error
-		cost := allocated(func() { err = raw.decode(&appv1.AppSpec{}) })
+		cost := allocated(func() { err = raw.decodeInto(&appv1.AppSpec{}) })
 		if err == nil || cost > 64<<10+8*uint64(len(spec)) {
 			t.Errorf("%s of %d bytes takes %d bytes: %v", name, len(spec), cost, err)
 		}

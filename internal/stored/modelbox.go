@@ -7,7 +7,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-func init() { register(&ModelBox{}, &ModelBoxList{}) }
+func init() { registerKind(&ModelBox{}, &ModelBoxList{}) }
 
 // ModelBox is a ModelBox as stored by the API server.
 type ModelBox struct {
@@ -19,8 +19,8 @@ func (r *ModelBox) Decode() (*appv1.ModelBox, error) {
 	typed := &appv1.ModelBox{TypeMeta: typeMeta("ModelBox")}
 	r.ObjectMeta.DeepCopyInto(&typed.ObjectMeta)
 	r.Status.Value.DeepCopyInto(&typed.Status)
-	if err := r.Spec.decode(&typed.Spec); err != nil {
-		typed.Spec = appv1.ModelBoxSpec{Paused: r.Spec.paused()}
+	if err := r.Spec.decodeInto(&typed.Spec); err != nil {
+		typed.Spec = appv1.ModelBoxSpec{Paused: r.Spec.isPaused()}
 		return typed, err
 	}
 	return typed, nil
@@ -56,11 +56,13 @@ func (r *ModelBox) ServiceName() string { return r.Spec.serviceName(false) }
 
 // Condition implements Observed.
 func (r *ModelBox) Condition(name string) *metav1.Condition {
-	return condition(&r.Status.Value.CommonStatus, name)
+	return statusCondition(&r.Status.Value.CommonStatus, name)
 }
 
 // Outdated implements Observed.
-func (r *ModelBox) Outdated() (rendering, size bool) { return outdated(&r.Status.Value.WorkloadStatus) }
+func (r *ModelBox) Outdated() (rendering, size bool) {
+	return outdatedParts(&r.Status.Value.WorkloadStatus)
+}
 
 // Defaults implements Observed.
 func (r *ModelBox) Defaults() *appv1.DefaultsInUse { return r.Status.Value.Defaults }
@@ -70,7 +72,7 @@ func (r *ModelBox) Canary() *appv1.CanaryStatus { return r.Status.Value.Canary }
 
 // Reduce drops the spec, and the parts of the status that metrics do not read. An index finds the resource by names.
 func (r *ModelBox) Reduce(names []string) {
-	r.drop(names, r.ServiceName())
+	r.dropSpec(names, r.ServiceName())
 	r.Status.Value = appv1.ModelBoxStatus{
 		WorkloadStatus: reduceWorkload(&r.Status.Value.WorkloadStatus), ReleaseStatus: r.Status.Value.ReleaseStatus,
 		DefaultsStatus: reduceDefaults(&r.Status.Value.DefaultsStatus),

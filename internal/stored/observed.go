@@ -23,10 +23,10 @@ type Observed interface {
 	Canary() *appv1.CanaryStatus
 }
 
-func condition(status *appv1.CommonStatus, name string) *metav1.Condition {
+func statusCondition(status *appv1.CommonStatus, name string) *metav1.Condition {
 	return meta.FindStatusCondition(status.Conditions, name)
 }
 
-func outdated(status *appv1.WorkloadStatus) (rendering, size bool) {
+func outdatedParts(status *appv1.WorkloadStatus) (rendering, size bool) {
 	return status.LatestRendering != 0, status.LatestSize != ""
 }

@@ -19,8 +19,8 @@ func (r *base[S]) IndexNames() ([]string, bool) {
 	return r.Spec.dropped.names, true
 }
 
-// drop drops the spec. Annotations are the business of the caller.
-func (r *base[S]) drop(names []string, service string) {
+// dropSpec drops the spec. Annotations are the business of the caller.
+func (r *base[S]) dropSpec(names []string, service string) {
 	r.Spec = Spec{dropped: &dropped{names: names, service: strings.Clone(service)}}
 }
 
@@ -35,7 +35,7 @@ func reduceStatus(status *appv1.CommonStatus) appv1.CommonStatus {
 	kept := appv1.CommonStatus{ObservedGeneration: status.ObservedGeneration}
 	for _, c := range status.Conditions[:min(len(status.Conditions), maxConditions)] {
 		kept.Conditions = append(kept.Conditions, metav1.Condition{
-			Type: shorten(c.Type), Status: shorten(c.Status), Reason: shorten(c.Reason),
+			Type: truncateText(c.Type), Status: truncateText(c.Status), Reason: truncateText(c.Reason),
 			ObservedGeneration: c.ObservedGeneration, LastTransitionTime: c.LastTransitionTime,
 		})
 	}
@@ -45,7 +45,7 @@ func reduceStatus(status *appv1.CommonStatus) appv1.CommonStatus {
 // reduceWorkload returns the parts of a workload's status that metrics read.
 func reduceWorkload(status *appv1.WorkloadStatus) appv1.WorkloadStatus {
 	return appv1.WorkloadStatus{
-		CommonStatus: reduceStatus(&status.CommonStatus), LatestRendering: status.LatestRendering, LatestSize: shorten(status.LatestSize),
+		CommonStatus: reduceStatus(&status.CommonStatus), LatestRendering: status.LatestRendering, LatestSize: truncateText(status.LatestSize),
 	}
 }
 
@@ -55,12 +55,14 @@ func reduceDefaults(status *appv1.DefaultsStatus) appv1.DefaultsStatus {
 		return appv1.DefaultsStatus{}
 	}
 	return appv1.DefaultsStatus{Defaults: &appv1.DefaultsInUse{
-		Current: status.Defaults.Current, Invalid: shorten(status.Defaults.Invalid), WaveInUse: status.Defaults.WaveInUse,
+		Current: status.Defaults.Current, Invalid: truncateText(status.Defaults.Invalid), WaveInUse: status.Defaults.WaveInUse,
 	}}
 }
 
 func reduceTier(status *appv1.TierStatus) appv1.TierStatus {
-	return appv1.TierStatus{LatestRendering: status.LatestRendering, LatestSize: shorten(status.LatestSize)}
+	return appv1.TierStatus{LatestRendering: status.LatestRendering, LatestSize: truncateText(status.LatestSize)}
 }
 
-func shorten[S ~string](text S) S { return S(strings.Clone(string(text[:min(len(text), maxText)]))) }
+func truncateText[S ~string](text S) S {
+	return S(strings.Clone(string(text[:min(len(text), maxText)])))
+}

@@ -28,8 +28,8 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return builder.AddToScheme(scheme)
 }
 
-// register has a kind and its list be added to schemes.
-func register(kind, list runtime.Object) {
+// registerKind has a kind and its list be added to schemes.
+func registerKind(kind, list runtime.Object) {
 	builder.Register(func(scheme *runtime.Scheme) error {
 		scheme.AddKnownTypes(appv1.GroupVersion, kind, list)
 		return nil

@@ -7,7 +7,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-func init() { register(&Task{}, &TaskList{}) }
+func init() { registerKind(&Task{}, &TaskList{}) }
 
 // IndexApp is the cache's index that finds Tasks by the App that they name.
 const IndexApp = "app"
@@ -22,8 +22,8 @@ func (r *Task) Decode() (*appv1.Task, error) {
 	typed := &appv1.Task{TypeMeta: typeMeta("Task")}
 	r.ObjectMeta.DeepCopyInto(&typed.ObjectMeta)
 	r.Status.Value.DeepCopyInto(&typed.Status)
-	if err := r.Spec.decode(&typed.Spec); err != nil {
-		typed.Spec = appv1.TaskSpec{Paused: r.Spec.paused()}
+	if err := r.Spec.decodeInto(&typed.Spec); err != nil {
+		typed.Spec = appv1.TaskSpec{Paused: r.Spec.isPaused()}
 		return typed, err
 	}
 	return typed, nil
@@ -56,7 +56,7 @@ func (l *TaskList) DeepCopyObject() runtime.Object {
 
 // Condition implements Observed.
 func (r *Task) Condition(name string) *metav1.Condition {
-	return condition(&r.Status.Value.CommonStatus, name)
+	return statusCondition(&r.Status.Value.CommonStatus, name)
 }
 
 // Outdated implements Observed. The next run has the latest rendering and size.
@@ -67,6 +67,6 @@ func (*Task) Canary() *appv1.CanaryStatus { return nil }
 
 // Reduce drops the spec, and the parts of the status that metrics do not read. An index finds the resource by names.
 func (r *Task) Reduce(names []string) {
-	r.drop(names, "")
+	r.dropSpec(names, "")
 	r.Status.Value = appv1.TaskStatus{CommonStatus: reduceStatus(&r.Status.Value.CommonStatus)}
 }

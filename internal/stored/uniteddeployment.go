@@ -9,7 +9,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-func init() { register(&UnitedDeployment{}, &UnitedDeploymentList{}) }
+func init() { registerKind(&UnitedDeployment{}, &UnitedDeploymentList{}) }
 
 // IndexDeployment is the cache's index that finds UnitedDeployments by the Deployment that they name.
 const IndexDeployment = "deployment"
@@ -24,8 +24,8 @@ func (r *UnitedDeployment) Decode() (*appv1.UnitedDeployment, error) {
 	typed := &appv1.UnitedDeployment{TypeMeta: typeMeta("UnitedDeployment")}
 	r.ObjectMeta.DeepCopyInto(&typed.ObjectMeta)
 	r.Status.Value.DeepCopyInto(&typed.Status)
-	if err := r.Spec.decode(&typed.Spec); err != nil {
-		typed.Spec = appv1.UnitedDeploymentSpec{Paused: r.Spec.paused()}
+	if err := r.Spec.decodeInto(&typed.Spec); err != nil {
+		typed.Spec = appv1.UnitedDeploymentSpec{Paused: r.Spec.isPaused()}
 		return typed, err
 	}
 	return typed, nil
@@ -72,12 +72,12 @@ func (l *UnitedDeploymentList) Metadata() iter.Seq[*metav1.ObjectMeta] {
 
 // Condition implements Observed.
 func (r *UnitedDeployment) Condition(name string) *metav1.Condition {
-	return condition(&r.Status.Value.CommonStatus, name)
+	return statusCondition(&r.Status.Value.CommonStatus, name)
 }
 
 // Outdated implements Observed.
 func (r *UnitedDeployment) Outdated() (rendering, size bool) {
-	return outdated(&r.Status.Value.WorkloadStatus)
+	return outdatedParts(&r.Status.Value.WorkloadStatus)
 }
 
 // Defaults implements Observed. No resource of this kind has any.
@@ -88,6 +88,6 @@ func (*UnitedDeployment) Canary() *appv1.CanaryStatus { return nil }
 
 // Reduce drops the spec, and the parts of the status that metrics do not read. An index finds the resource by names.
 func (r *UnitedDeployment) Reduce(names []string) {
-	r.drop(names, r.ServiceName())
+	r.dropSpec(names, r.ServiceName())
 	r.Status.Value = appv1.UnitedDeploymentStatus{WorkloadStatus: reduceWorkload(&r.Status.Value.WorkloadStatus)}
 }

@@ -82,8 +82,8 @@ func failedJob(seen *observed, live *batchv1.CronJob) *batchv1.Job {
 	return job
 }
 
-// active returns the number of Jobs that have not ended.
-func (o *observed) active() int32 {
+// activeJobs returns the number of Jobs that have not ended.
+func (o *observed) activeJobs() int32 {
 	var n int32
 	for i := range o.jobs {
 		if health.JobEnd(&o.jobs[i]) == nil {
@@ -96,7 +96,7 @@ func (o *observed) active() int32 {
 // verdictOf returns how the runs are doing. Ready is true if the latest run that has ended has succeeded, or if none was due.
 func verdictOf(task *appv1.Task, seen *observed, live *batchv1.CronJob, t *timing, last *appv1.TaskRun) health.Verdict {
 	failed := failedJob(seen, live)
-	running := seen.active() > 0
+	running := seen.activeJobs() > 0
 	switch {
 	case seen.crowded:
 		return health.Verdict{Stalled: true, Reason: appv1.ReasonTooManyRuns, Message: fmt.Sprintf(messageTooManyRuns, task.Name, maxJobs)}
@@ -104,7 +104,7 @@ func verdictOf(task *appv1.Task, seen *observed, live *batchv1.CronJob, t *timin
 		return health.Verdict{Ready: true, Reason: appv1.ReasonSuspended, Message: messageSuspended}
 	case failed != nil:
 		return health.Verdict{Stalled: true, Reason: appv1.ReasonRunFailed, Message: fmt.Sprintf(messageRunFailed,
-			failed.Name, failure(failed), task.Namespace, failed.Name)}
+			failed.Name, failureMessage(failed), task.Namespace, failed.Name)}
 	case !running && last != nil && last.Result == appv1.TaskFailed && lastCounts(last, live):
 		return health.Verdict{Stalled: true, Reason: appv1.ReasonRunFailed, Message: fmt.Sprintf(messageRunFailed,
 			last.Job, messageRunCommand, task.Namespace, last.Job)}
@@ -159,8 +159,8 @@ func (o *observed) podsOf(job *batchv1.Job) []corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(o.pods), func(pod corev1.Pod) bool { return !metav1.IsControlledBy(&pod, job) })
 }
 
-// failure returns the reason of a failed Job in words. No text has a line of the command's output, which may have a password.
-func failure(job *batchv1.Job) string {
+// failureMessage returns the reason of a failed Job in words. No text has a line of the command's output, which may have a password.
+func failureMessage(job *batchv1.Job) string {
 	if health.JobExceededDeadline(job) {
 		return messageRunDeadline
 	}
@@ -193,7 +193,7 @@ func newReport(in *Input, seen *observed, want *decision, done outcome) reconcil
 		return report
 	}
 	if !seen.crowded {
-		status.LastRun, status.Active = lastRun(status.LastRun, seen, live), seen.active()
+		status.LastRun, status.Active = lastRun(status.LastRun, seen, live), seen.activeJobs()
 	}
 	t := timingOf(seen, live, status.LastRun)
 	status.NextRun, status.Image = nil, resource.MainImage(live)

@@ -41,9 +41,9 @@ func timingOf(seen *observed, live *batchv1.CronJob, last *appv1.TaskRun) timing
 	deadline := time.Duration(ptr.Deref(live.Spec.StartingDeadlineSeconds, 0)) * time.Second
 	patience := max(missedAfter, deadline)
 	forbids := live.Spec.ConcurrencyPolicy == batchv1.ForbidConcurrent
-	since := latest(base, scheduledSince(live))
+	since := laterTime(base, scheduledSince(live))
 	if forbids && deadline > 0 {
-		since = latest(since, lastEnd(last, live).Add(-deadline))
+		since = laterTime(since, lastEnd(last, live).Add(-deadline))
 	}
 	t := timing{next: schedule.Next(base, seen.at)}
 	due := schedule.First(since)
@@ -69,13 +69,13 @@ func lastEnd(last *appv1.TaskRun, live *batchv1.CronJob) (end time.Time) {
 		end = last.Finished.Time
 	}
 	if success := live.Status.LastSuccessfulTime; success != nil {
-		end = latest(end, success.Time)
+		end = laterTime(end, success.Time)
 	}
 	return end
 }
 
-// latest returns the later one of two times.
-func latest(a, b time.Time) time.Time {
+// laterTime returns the later one of two times.
+func laterTime(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
 	}

@@ -40,8 +40,8 @@ type Input struct {
 	Errs field.ErrorList
 }
 
-// manager returns the field manager of the CronJob.
-func (in *Input) manager() string { return resource.KindTask.FieldManager() }
+// fieldManager returns the field manager of the CronJob.
+func (in *Input) fieldManager() string { return resource.KindTask.FieldManager() }
 
 // observed is the live state of one Task. It is read once in a reconcile and never written afterwards.
 type observed struct {
@@ -81,15 +81,15 @@ type decision struct {
 // Reconcile observes the objects of a Task, decides which spec is in force, applies its CronJob, and reports. It writes the status of the
 // Task, and no other field.
 func (r *Reconciler) Reconcile(ctx context.Context, in *Input) (reconciler.Report, error) {
-	seen, err := r.observe(ctx, in.Task)
+	seen, err := r.observeCronJob(ctx, in.Task)
 	if err != nil {
 		return reconciler.Report{}, err
 	}
-	want, err := r.decide(ctx, in, seen)
+	want, err := r.decideCronJob(ctx, in, seen)
 	if err != nil {
 		return reconciler.Report{}, err
 	}
-	done := r.apply(ctx, in, seen, want)
+	done := r.applyCronJob(ctx, in, seen, want)
 	if done.after != nil {
 		after := *seen
 		after.object = done.after
@@ -99,8 +99,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, in *Input) (reconciler.Repor
 	return report, reconciler.Aggregate(want.refusal, done.err)
 }
 
-// observe reads the CronJob with its Jobs and pods from the cache.
-func (r *Reconciler) observe(ctx context.Context, task *appv1.Task) (*observed, error) {
+// observeCronJob reads the CronJob with its Jobs and pods from the cache.
+func (r *Reconciler) observeCronJob(ctx context.Context, task *appv1.Task) (*observed, error) {
 	seen := &observed{at: r.Clock.Now()}
 	var err error
 	if seen.object, err = workload.GetOrNil(ctx, r.Client, client.ObjectKeyFromObject(task), &batchv1.CronJob{}); err != nil {
@@ -127,20 +127,20 @@ func (r *Reconciler) observe(ctx context.Context, task *appv1.Task) (*observed, 
 	return seen, err
 }
 
-// decide returns the CronJob to apply: of the present spec, or of the recorded one while the present spec is not valid. Without the App that
-// a spec names, there is none.
-func (r *Reconciler) decide(ctx context.Context, in *Input, seen *observed) (*decision, error) {
+// decideCronJob returns the CronJob to apply: of the present spec, or of the recorded one while the present spec is not valid. Without the
+// App that a spec names, there is none.
+func (r *Reconciler) decideCronJob(ctx context.Context, in *Input, seen *observed) (*decision, error) {
 	want := &decision{spec: in.Task}
 	switch {
 	case in.Undecodable != nil:
-		want = earlier(in, seen, workload.InvalidResource(in.Undecodable))
+		want = earlierDecision(in, seen, workload.InvalidResource(in.Undecodable))
 	case len(in.Errs) > 0:
-		want = earlier(in, seen, workload.InvalidSpec(in.Errs))
+		want = earlierDecision(in, seen, workload.InvalidSpec(in.Errs))
 	}
-	errs, err := r.build(ctx, in, want)
+	errs, err := r.buildCronJob(ctx, in, want)
 	if err == nil && len(errs) > 0 && want.refusal == nil {
-		want = earlier(in, seen, workload.InvalidSpec(errs))
-		errs, err = r.build(ctx, in, want)
+		want = earlierDecision(in, seen, workload.InvalidSpec(errs))
+		errs, err = r.buildCronJob(ctx, in, want)
 	}
 	if err != nil {
 		return nil, err
@@ -156,30 +156,30 @@ func (r *Reconciler) decide(ctx context.Context, in *Input, seen *observed) (*de
 // the present spec. A spec that cannot be decoded has no suspension.
 func wantedObject(in *Input, seen *observed, job *resource.ScheduledJob) (*batchv1.CronJob, error) {
 	if job != nil {
-		return withSince(job.CronJob, seen.object, in.manager(), seen.at), nil
+		return withSince(job.CronJob, seen.object, in.fieldManager(), seen.at), nil
 	}
 	live := seen.cronJob(in.Task)
-	if live == nil || !children.Applies(live, in.manager()) || !in.resuspends(live) {
+	if live == nil || !children.Applies(live, in.fieldManager()) || !in.changesSuspension(live) {
 		return nil, nil
 	}
-	kept, err := keepJob(live, in.manager(), in.Task.Spec.Suspended)
+	kept, err := keepJob(live, in.fieldManager(), in.Task.Spec.Suspended)
 	if err != nil {
 		return nil, err
 	}
-	return withSince(kept, live, in.manager(), seen.at), nil
+	return withSince(kept, live, in.fieldManager(), seen.at), nil
 }
 
-// resuspends reports whether the present spec states another suspension than a live CronJob has.
-func (in *Input) resuspends(live *batchv1.CronJob) bool {
+// changesSuspension reports whether the present spec states another suspension than a live CronJob has.
+func (in *Input) changesSuspension(live *batchv1.CronJob) bool {
 	return in.Undecodable == nil && isSuspended(live) != in.Task.Spec.Suspended
 }
 
-// earlier returns the decision for the recorded spec of the live CronJob, with the suspension of the present spec; and for no CronJob without
-// a valid record.
-func earlier(in *Input, seen *observed, refusal error) *decision {
+// earlierDecision returns the decision for the recorded spec of the live CronJob, with the suspension of the present spec; and for no
+// CronJob without a valid record.
+func earlierDecision(in *Input, seen *observed, refusal error) *decision {
 	want := &decision{refusal: refusal}
 	live := seen.cronJob(in.Task)
-	if live == nil || !children.OwnsAnnotation(live, in.manager(), appv1.AnnotationLastAppliedSpec) {
+	if live == nil || !children.OwnsAnnotation(live, in.fieldManager(), appv1.AnnotationLastAppliedSpec) {
 		return want
 	}
 	past, err := resource.PastTask(in.Task, live.Annotations[appv1.AnnotationLastAppliedSpec])
@@ -194,8 +194,8 @@ func earlier(in *Input, seen *observed, refusal error) *decision {
 	return want
 }
 
-// build builds the CronJob of a decision. It reads the Deployment of the App that the spec names.
-func (r *Reconciler) build(ctx context.Context, in *Input, want *decision) (field.ErrorList, error) {
+// buildCronJob builds the CronJob of a decision. It reads the Deployment of the App that the spec names.
+func (r *Reconciler) buildCronJob(ctx context.Context, in *Input, want *decision) (field.ErrorList, error) {
 	if want.spec == nil {
 		return nil, nil
 	}
@@ -242,8 +242,8 @@ type outcome struct {
 	err     error
 }
 
-// apply applies the CronJob of a decision. While the Task is paused, it finds out whether there is anything to apply.
-func (r *Reconciler) apply(ctx context.Context, in *Input, seen *observed, want *decision) outcome {
+// applyCronJob applies the CronJob of a decision. While the Task is paused, it finds out whether there is anything to apply.
+func (r *Reconciler) applyCronJob(ctx context.Context, in *Input, seen *observed, want *decision) outcome {
 	if want.object == nil {
 		return outcome{}
 	}

@@ -146,7 +146,7 @@ func (p *Plan) Decide(i int) Decision {
 	for _, role := range t.after {
 		gate := p.Tier(role)
 		replacing = replacing || len(gate.Previous) > 0 && !gate.Availability.available
-		if d.waitsFor == "" && gate.closed() {
+		if d.waitsFor == "" && gate.isClosed() {
 			d.waitsFor = gate.Name
 		}
 	}
@@ -162,8 +162,8 @@ func (p *Plan) Decide(i int) Decision {
 	return d
 }
 
-// closed reports whether no new tier may use this one: it is not available, or the object of its name has another owner.
-func (t *State) closed() bool {
+// isClosed reports whether no new tier may use this one: it is not available, or the object of its name has another owner.
+func (t *State) isClosed() bool {
 	var stalled *reconciler.StalledError
 	return !t.Availability.available || errors.As(t.Err, &stalled) && stalled.Reason == appv1.ReasonResourceExists
 }

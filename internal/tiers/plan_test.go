@@ -481,7 +481,7 @@ func TestPhase(t *testing.T) {
 		if c.renamed > 0 {
 			p.rename(c.renamed - 1)
 		}
-		if phase, ready := p.phase(c.before, "before"); phase != c.want || ready != c.ready {
+		if phase, ready := p.nextPhase(c.before, "before"); phase != c.want || ready != c.ready {
 			t.Errorf("%s: %s %s, want %s %s", name, phase, ready, c.want, c.ready)
 		}
 	}
@@ -490,11 +490,11 @@ func TestPhase(t *testing.T) {
 // TestPhaseOfReplacedStatefulSet checks that a StatefulSet which is deleted to be recreated is no failure: its tier waits.
 func TestPhaseOfReplacedStatefulSet(t *testing.T) {
 	p := planOf(absent, available, available)
-	if phase, ready := p.phase(appv1.PhaseReady, "3/3"); phase != appv1.PhaseDegraded || ready != "2/3" {
+	if phase, ready := p.nextPhase(appv1.PhaseReady, "3/3"); phase != appv1.PhaseDegraded || ready != "2/3" {
 		t.Errorf("deleted by others: %s %s", phase, ready)
 	}
 	p.Tiers[database0].Err = errWaiting
-	if phase, ready := p.phase(appv1.PhaseReady, "3/3"); phase != appv1.PhaseReady || ready != "3/3" {
+	if phase, ready := p.nextPhase(appv1.PhaseReady, "3/3"); phase != appv1.PhaseReady || ready != "3/3" {
 		t.Errorf("replaced: %s %s, want what was said before", phase, ready)
 	}
 }

@@ -217,7 +217,7 @@ func (s *simulation) reconcile(when string) appv1.Phase {
 			}
 		}
 	}
-	phase, _ := p.phase("", "")
+	phase, _ := p.nextPhase("", "")
 	return phase
 }
 

@@ -21,7 +21,7 @@ func (p *Plan) Report(obj *appv1.CloudManager, removed apply.ChangeSet) reconcil
 		*status = p.Tiers[i].tierStatus()
 	}
 	before := obj.Status.Phase
-	obj.Status.Phase, obj.Status.Ready = p.phase(before, obj.Status.Ready)
+	obj.Status.Phase, obj.Status.Ready = p.nextPhase(before, obj.Status.Ready)
 
 	report := p.summarizeTiers()
 	for i := range p.Tiers {
@@ -61,9 +61,9 @@ func (t *State) readyCondition(generation int64) metav1.Condition {
 	return c
 }
 
-// phase says how far the CloudManager has come, and how many tiers are available. Until it is known how a tier takes a change, what
+// nextPhase says how far the CloudManager has come, and how many tiers are available. Until it is known how a tier takes a change, what
 // was said before still holds.
-func (p *Plan) phase(before appv1.Phase, ready string) (appv1.Phase, string) {
+func (p *Plan) nextPhase(before appv1.Phase, ready string) (appv1.Phase, string) {
 	var next *State // The first that is not available, or has yet to replace one of an earlier name.
 	available, renaming, down, unknown := 0, false, false, false
 	for i := range p.Tiers {

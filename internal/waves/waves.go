@@ -105,7 +105,7 @@ func Decide(r *Rollout) Decision {
 			made.Current++
 			if r.isBusy(m, made.Wave) {
 				made.Busy = append(made.Busy, m.ID)
-				made.Again = max(made.Again, r.left(m))
+				made.Again = max(made.Again, r.timeLeft(m))
 			}
 			continue
 		case m.Granted > 0:
@@ -131,9 +131,9 @@ func Decide(r *Rollout) Decision {
 	if len(made.Stalled)+len(made.Busy) > 0 || r.Pending {
 		return made
 	}
-	made.Take = append(first(out, r.Size), first(ready, r.Size-len(out))...)
+	made.Take = append(firstIDs(out, r.Size), firstIDs(ready, r.Size-len(out))...)
 	if len(made.Take) == 0 && len(broken) > 0 {
-		made.Take, made.Repairs = first(broken, r.Size), true
+		made.Take, made.Repairs = firstIDs(broken, r.Size), true
 	}
 	if made.Waiting -= len(made.Take); len(made.Take) > 0 {
 		made.Wave++
@@ -163,8 +163,9 @@ func (r *Rollout) isBusy(m *Member, latest int32) bool {
 	return !r.hasSoaked(m)
 }
 
-// left returns the time until a resource that holds up the next wave may change that: the rest of its soak, or of the time that it has for its soak.
-func (r *Rollout) left(m *Member) time.Duration {
+// timeLeft returns the time until a resource that holds up the next wave may change that: the rest of its soak, or of the time that it has
+// for its soak.
+func (r *Rollout) timeLeft(m *Member) time.Duration {
 	if m.Reported && m.Ready {
 		return r.soakLeft(m)
 	}
@@ -212,9 +213,9 @@ func (r *Rollout) soakLeft(m *Member) time.Duration {
 	return max(0, since.Add(r.Soak).Sub(r.Now))
 }
 
-// first returns the IDs of the first n of some resources. The order is fixed, and spreads the resources of a namespace over the waves.
-func first(members []*Member, n int) []ID {
-	slices.SortFunc(members, func(a, b *Member) int { return cmp.Or(cmp.Compare(a.order(), b.order()), a.compare(&b.ID)) })
+// firstIDs returns the IDs of the first n of some resources. The order is fixed, and spreads the resources of a namespace over the waves.
+func firstIDs(members []*Member, n int) []ID {
+	slices.SortFunc(members, func(a, b *Member) int { return cmp.Or(cmp.Compare(a.orderHash(), b.orderHash()), a.compareID(&b.ID)) })
 	var ids []ID
 	for _, m := range members[:max(0, min(n, len(members)))] {
 		ids = append(ids, m.ID)
@@ -222,14 +223,14 @@ func first(members []*Member, n int) []ID {
 	return ids
 }
 
-// order returns a number that has nothing in common with the name.
-func (id *ID) order() uint64 {
+// orderHash returns a number that has nothing in common with the name.
+func (id *ID) orderHash() uint64 {
 	sum := fnv.New64a()
 	_, _ = sum.Write([]byte(id.Kind + "/" + id.String())) // It never fails.
 	return sum.Sum64()
 }
 
-// compare compares IDs by namespace, name and kind.
-func (id *ID) compare(other *ID) int {
+// compareID compares IDs by namespace, name and kind.
+func (id *ID) compareID(other *ID) int {
 	return cmp.Or(cmp.Compare(id.Namespace, other.Namespace), cmp.Compare(id.Name, other.Name), cmp.Compare(id.Kind, other.Kind))
 }
