@@ -25,7 +25,7 @@ type AppReconciler struct {
 func appKind() kind {
 	k := newKind(resource.KindApp, func() reconciler.Stored[*appv1.App] { return &stored.App{} },
 		func() client.ObjectList { return &stored.AppList{} },
-		func(s *Deps) reconciler.Steps[*appv1.App] { return (&AppReconciler{Deps: *s}).steps })
+		func(s *Deps) reconciler.Steps[*appv1.App] { return (&AppReconciler{Deps: *s}).reconcileSteps })
 	k.seesAutoscaler, k.watchMore = true, watchContent
 	return k
 }
@@ -48,8 +48,8 @@ func appKind() kind {
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=list
 
-// steps reconciles the App, and reports the health of its pods.
-func (r *AppReconciler) steps(ctx context.Context, app *appv1.App, undecodable error) (reconciler.Report, error) {
+// reconcileSteps reconciles the App, and reports the health of its pods.
+func (r *AppReconciler) reconcileSteps(ctx context.Context, app *appv1.App, undecodable error) (reconciler.Report, error) {
 	status := &app.Status
 	return r.reconcileServed(ctx, resource.KindApp, app, resource.AppSpec(app), app.Spec.Paused, undecodable, servedStatus{
 		&status.WorkloadStatus, &status.ServingStatus, &status.HistoryStatus, &status.ReleaseStatus, &status.DefaultsStatus,

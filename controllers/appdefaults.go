@@ -57,8 +57,8 @@ type knownDefaults struct {
 	wrong field.ErrorList
 }
 
-// unknown reports whether there are AppDefaults, and no valid spec of them is known.
-func (k *knownDefaults) unknown() bool { return k.uid != "" && k.valid == nil }
+// isUnknown reports whether there are AppDefaults, and no valid spec of them is known.
+func (k *knownDefaults) isUnknown() bool { return k.uid != "" && k.valid == nil }
 
 // newDefaults returns a reader of AppDefaults. own is the namespace of the operator, empty if it is not known.
 func newDefaults(own string, disabled []string) *Defaults {
@@ -85,11 +85,11 @@ func (d *Defaults) presentWith(ctx context.Context, namespace, of string, spec *
 			layers = append(layers, spec)
 			continue
 		}
-		known, err := d.read(ctx, ns)
+		known, err := d.readDefaults(ctx, ns)
 		switch {
 		case err != nil:
 			return builtInDefaults, err
-		case known.unknown():
+		case known.isUnknown():
 			unknown = ns
 		case known.valid != nil:
 			layers = append(layers, known.valid)
@@ -111,8 +111,8 @@ func (d *Defaults) namespacesFor(namespace string) []string {
 	return []string{d.own, namespace}
 }
 
-// read reads the AppDefaults of a namespace, the zero value if there are none.
-func (d *Defaults) read(ctx context.Context, namespace string) (knownDefaults, error) {
+// readDefaults reads the AppDefaults of a namespace, the zero value if there are none.
+func (d *Defaults) readDefaults(ctx context.Context, namespace string) (knownDefaults, error) {
 	found := &stored.AppDefaults{}
 	// The cache waits until it has synced: AppDefaults that were not read yet never count as none.
 	switch err := d.reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: appv1.AppDefaultsName}, found); {
@@ -135,7 +135,7 @@ func (d *Defaults) read(ctx context.Context, namespace string) (knownDefaults, e
 			return knownDefaults{}, fmt.Errorf("read the AppDefaults of namespace %s: %w", namespace, err)
 		}
 	}
-	known := d.decide(found, &before, &far)
+	known := d.effectiveDefaults(found, &before, &far)
 	if before.uid != found.UID || before.generation <= found.Generation { // Another reading may have been of a later state.
 		d.decoded.Put(namespace, namespace, known, heap.Size(known))
 	}
@@ -147,11 +147,12 @@ func (d *Defaults) farFor(ctx context.Context, namespace string) (knownDefaults,
 	if d.own == "" || d.own == namespace {
 		return knownDefaults{}, nil
 	}
-	return d.read(ctx, d.own)
+	return d.readDefaults(ctx, d.own)
 }
 
-// decide returns what counts of AppDefaults: their spec if it is valid, else the last valid one, by an earlier reading or by the status.
-func (d *Defaults) decide(found *stored.AppDefaults, before, far *knownDefaults) knownDefaults {
+// effectiveDefaults returns what counts of AppDefaults: their spec if it is valid, else the last valid one, by an earlier reading or by the
+// status.
+func (d *Defaults) effectiveDefaults(found *stored.AppDefaults, before, far *knownDefaults) knownDefaults {
 	known := knownDefaults{uid: found.UID, version: found.ResourceVersion, generation: found.Generation}
 	typed, err := found.Decode()
 	known.wrong = checkDefaults(typed, found.Raw().Len(), err, d.disabled)
@@ -179,7 +180,7 @@ func (d *Defaults) decide(found *stored.AppDefaults, before, far *knownDefaults)
 func (d *Defaults) checkSize(spec *appv1.AppDefaultsSpec, far *knownDefaults) (wrong field.ErrorList, version string) {
 	path := field.NewPath("spec", "defaults", "size")
 	own := resource.LayerDefaults(spec).Sizes
-	if len(own.Resolve(spec.Defaults.Size).Undefined(own, path)) == 0 || far.unknown() {
+	if len(own.Resolve(spec.Defaults.Size).Undefined(own, path)) == 0 || far.isUnknown() {
 		return nil, ""
 	}
 	all := resource.LayerDefaults(far.valid, spec).Sizes

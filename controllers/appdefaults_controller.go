@@ -65,9 +65,9 @@ type AppDefaultsReconciler struct {
 func (r *AppDefaultsReconciler) setupWithManager(mgr ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named("appdefaults").WithOptions(retryOptions()).
 		Watches(&stored.AppDefaults{}, handler.EnqueueRequestsFromMapFunc(r.onChange), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
-	for _, k := range kinds() {
+	for _, k := range allKinds() {
 		if k.Serves {
-			b.Watches(k.empty(), r.recount())
+			b.Watches(k.empty(), r.recountHandler())
 		}
 	}
 	b.WatchesRawSource(source.Func(func(_ context.Context, queue waves.Queue) error {
@@ -81,7 +81,7 @@ func (r *AppDefaultsReconciler) setupWithManager(mgr ctrl.Manager) error {
 // lack them when it takes over.
 func (r *AppDefaultsReconciler) onChange(ctx context.Context, obj client.Object) []ctrl.Request {
 	// What cannot be read now is read by Reconcile, which can report it.
-	_, _ = r.defaults.read(ctx, obj.GetNamespace())
+	_, _ = r.defaults.readDefaults(ctx, obj.GetNamespace())
 	requests := []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(obj)}}
 	all := &stored.AppDefaultsList{}
 	if obj.GetNamespace() != r.defaults.own || r.Client.List(ctx, all, client.UnsafeDisableDeepCopy) != nil {
@@ -95,8 +95,9 @@ func (r *AppDefaultsReconciler) onChange(ctx context.Context, obj client.Object)
 	return requests
 }
 
-// recount has the AppDefaults that count for a resource be looked at a little later, so that many resources that change cost one count.
-func (r *AppDefaultsReconciler) recount() handler.EventHandler {
+// recountHandler has the AppDefaults that count for a resource be looked at a little later, so that many resources that change cost one
+// count.
+func (r *AppDefaultsReconciler) recountHandler() handler.EventHandler {
 	enqueueIf := func(ctx context.Context, obj client.Object, queue workqueue.TypedRateLimitingInterface[ctrl.Request], counts func(string) bool) {
 		for _, ns := range r.defaults.namespacesFor(obj.GetNamespace()) {
 			if !counts(ns) {
@@ -120,7 +121,7 @@ func (r *AppDefaultsReconciler) recount() handler.EventHandler {
 			enqueueIf(ctx, e.ObjectNew, queue, func(ns string) bool { return changed || rolloutChanged(e) && r.inWaves(ctx, ns) })
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
-			r.judged.forget(e.Object.GetUID())
+			r.judged.forgetJudgement(e.Object.GetUID())
 			enqueue(ctx, e.Object, queue)
 		},
 	}
@@ -135,7 +136,7 @@ func defaultsChanged(e event.UpdateEvent) bool {
 
 // Reconcile implements reconcile.Reconciler.
 func (r *AppDefaultsReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	known, err := r.defaults.read(ctx, req.Namespace)
+	known, err := r.defaults.readDefaults(ctx, req.Namespace)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -154,7 +155,7 @@ func (r *AppDefaultsReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 		valid = 0
 	}
 	defaultsValid.WithLabelValues(req.Namespace).Set(valid)
-	counted, err := r.survey(ctx, req.Namespace)
+	counted, err := r.surveyResources(ctx, req.Namespace)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -173,7 +174,7 @@ func (r *AppDefaultsReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 		}
 		r.emitRollout(found, &before.Status, &typed.Status)
 	}
-	r.give(found, &rollout)
+	r.grantWave(found, &rollout)
 	return again, nil
 }
 

@@ -232,11 +232,11 @@ func TestDefaultsAreReadWithoutALock(t *testing.T) {
 		},
 	})
 	go func() {
-		_, err := w.defaults.read(t.Context(), "slow")
+		_, err := w.defaults.readDefaults(t.Context(), "slow")
 		done <- err
 	}()
 	<-begun
-	if _, err := w.defaults.read(t.Context(), "platform"); err != nil {
+	if _, err := w.defaults.readDefaults(t.Context(), "platform"); err != nil {
 		t.Fatal(err)
 	}
 	close(release)

@@ -50,7 +50,7 @@ func CacheOptions(namespaces []string, watched *watchSet, kept *budget.Budget) c
 		ByObject:                 map[client.Object]cache.ByObject{},
 	}
 	for i := range children.Types {
-		if row := &children.Types[i]; watched.shared(row) {
+		if row := &children.Types[i]; watched.isShared(row) {
 			opts.ByObject[row.Object] = cacheByObject(row, kept)
 		}
 	}
@@ -76,7 +76,7 @@ func cacheByObject(row *children.Type, kept *budget.Budget) cache.ByObject {
 func AddIndexes(ctx context.Context, indexer client.FieldIndexer, watched *watchSet) error {
 	for i := range children.Types {
 		row := &children.Types[i]
-		if !watched.shared(row) {
+		if !watched.isShared(row) {
 			continue
 		}
 		var err error
@@ -95,7 +95,7 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer, watched *watch
 			return fmt.Errorf("%T: %w", row.Object, err)
 		}
 	}
-	for _, k := range kinds() {
+	for _, k := range allKinds() {
 		if k.namesService() {
 			if err := indexer.IndexField(ctx, k.empty(), indexService, serviceNames); err != nil {
 				return fmt.Errorf("%s: %w", k.Name, err)
@@ -136,7 +136,7 @@ var readAnnotations = map[string]int{
 // keepResource returns what changes a custom resource to what the cache keeps of it.
 func keepResource(kept *budget.Budget) func(any) (any, error) {
 	rows := map[reflect.Type]kind{}
-	for _, k := range kinds() {
+	for _, k := range allKinds() {
 		rows[reflect.TypeOf(k.empty())] = k
 	}
 	return func(in any) (any, error) {

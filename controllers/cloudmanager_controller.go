@@ -26,7 +26,9 @@ type CloudManagerReconciler struct {
 func cloudManagerKind() kind {
 	k := newKind(resource.KindCloudManager, func() reconciler.Stored[*appv1.CloudManager] { return &stored.CloudManager{} },
 		func() client.ObjectList { return &stored.CloudManagerList{} },
-		func(s *Deps) reconciler.Steps[*appv1.CloudManager] { return (&CloudManagerReconciler{Deps: *s}).steps })
+		func(s *Deps) reconciler.Steps[*appv1.CloudManager] {
+			return (&CloudManagerReconciler{Deps: *s}).reconcileSteps
+		})
 	k.index, k.childNames = indexWanted, cloudManagerChildNames
 	return k
 }
@@ -38,8 +40,8 @@ func cloudManagerKind() kind {
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;patch
 
-// steps observes the tiers, applies one after the other as the plan decides, and reports how they are doing.
-func (r *CloudManagerReconciler) steps(ctx context.Context, obj *appv1.CloudManager, undecodable error) (reconciler.Report, error) {
+// reconcileSteps observes the tiers, applies one after the other as the plan decides, and reports how they are doing.
+func (r *CloudManagerReconciler) reconcileSteps(ctx context.Context, obj *appv1.CloudManager, undecodable error) (reconciler.Report, error) {
 	if undecodable != nil {
 		return reconciler.Report{}, workload.InvalidResource(undecodable)
 	}

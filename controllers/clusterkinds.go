@@ -18,7 +18,7 @@ import (
 func addOptionalKinds(mgr ctrl.Manager, opts *Options, watched *watchSet, kept *budget.Budget) (*clusterkinds.Kinds, error) {
 	var rows []*children.Type
 	for i := range children.Types {
-		if row := &children.Types[i]; watched.apart(row) {
+		if row := &children.Types[i]; watched.isApart(row) {
 			rows = append(rows, row)
 		}
 	}

@@ -47,9 +47,9 @@ func newKind[T reconciler.Resource](
 	}
 }
 
-// kinds returns the controllers' part of all kinds in resource.Kinds. The manager, the indexes, the check that the manager is ready and
+// allKinds returns the controllers' part of all kinds in resource.Kinds. The manager, the indexes, the check that the manager is ready and
 // the tests range over it.
-func kinds() []kind {
+func allKinds() []kind {
 	return []kind{appKind(), modelBoxKind(), unitedDeploymentKind(), cloudManagerKind(), taskKind()}
 }
 
@@ -59,7 +59,7 @@ func (k *kind) setupWithManager(mgr ctrl.Manager, s *Deps) error {
 	b := ctrl.NewControllerManagedBy(mgr).WithOptions(options).For(k.empty(), builder.WithPredicates(userChanged()))
 	for i := range children.Types {
 		row := &children.Types[i]
-		if !s.watched.shared(row) || !k.watches(row) {
+		if !s.watched.isShared(row) || !k.watchesType(row) {
 			continue
 		}
 		var opts []builder.WatchesOption
@@ -76,7 +76,7 @@ func (k *kind) setupWithManager(mgr ctrl.Manager, s *Deps) error {
 	}
 	if k.Serves || k.Scheduled {
 		b.WatchesRawSource(s.ClusterKinds.Source(k.manager, func(row *children.Type) handler.EventHandler {
-			if !k.watches(row) {
+			if !k.watchesType(row) {
 				return handler.Funcs{}
 			}
 			return handler.EnqueueRequestsFromMapFunc(k.mapFunc(s, row.Role))
@@ -85,8 +85,8 @@ func (k *kind) setupWithManager(mgr ctrl.Manager, s *Deps) error {
 	return s.watchDefaults(b, k.list()).Complete(k.reconciler(k, s))
 }
 
-// watches reports whether objects of a type concern resources of the kind.
-func (k *kind) watches(row *children.Type) bool {
+// watchesType reports whether objects of a type concern resources of the kind.
+func (k *kind) watchesType(row *children.Type) bool {
 	if k.Scheduled {
 		return row.Scheduled || row.Role.Has(children.RoleJob|children.RolePod)
 	}

@@ -61,7 +61,7 @@ func withCache(t *testing.T, objects ...client.Object) *Deps {
 		}
 	}
 	b := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
-	for _, k := range kinds() {
+	for _, k := range allKinds() {
 		if k.index != "" {
 			b.WithIndex(k.empty(), k.index, k.childNames)
 		}
@@ -103,10 +103,10 @@ func newChild(t *testing.T, row *children.Type, name, controllerKind, controller
 // TestKindsAreComplete checks that each row says what the others range over it for.
 func TestKindsAreComplete(t *testing.T) {
 	seen := map[string]bool{}
-	if len(kinds()) != len(resource.Kinds) {
-		t.Fatalf("%d kinds of %d have a controller", len(kinds()), len(resource.Kinds))
+	if len(allKinds()) != len(resource.Kinds) {
+		t.Fatalf("%d kinds of %d have a controller", len(allKinds()), len(resource.Kinds))
 	}
-	for i, k := range kinds() {
+	for i, k := range allKinds() {
 		if k.Name != resource.Kinds[i].Name {
 			t.Errorf("%s is where %s is in resource.Kinds", k.Name, resource.Kinds[i].Name)
 		}
@@ -133,11 +133,11 @@ func TestKindsAreComplete(t *testing.T) {
 
 // TestMapOwnedOrNamed maps a child of each type to resources of each kind: those that control it, or want one of its name.
 func TestMapOwnedOrNamed(t *testing.T) {
-	for _, k := range kinds() {
+	for _, k := range allKinds() {
 		s := withCache(t, newStored(t, &k, specs[k.Name]))
 		for i := range children.Types {
 			row := &children.Types[i]
-			if !row.Role.Has(children.RoleChild) || !k.watches(row) {
+			if !row.Role.Has(children.RoleChild) || !k.watchesType(row) {
 				continue
 			}
 			for name, c := range map[string]struct {
@@ -164,7 +164,7 @@ func TestMapOwnedOrNamed(t *testing.T) {
 
 // TestMapByLabel maps pods and claims to the resource that their label names.
 func TestMapByLabel(t *testing.T) {
-	for _, k := range kinds() {
+	for _, k := range allKinds() {
 		s := withCache(t)
 		for _, obj := range []client.Object{&corev1.Pod{}, &corev1.PersistentVolumeClaim{}} {
 			obj.SetNamespace("default")
@@ -181,7 +181,7 @@ func TestMapByLabel(t *testing.T) {
 
 // TestMapScaleTarget maps autoscalers to the resources that they scale, themselves or by their workload objects.
 func TestMapScaleTarget(t *testing.T) {
-	for _, k := range kinds() {
+	for _, k := range allKinds() {
 		if k.Scheduled { // Nothing scales a CronJob.
 			continue
 		}
@@ -211,7 +211,7 @@ func TestMapScaleTarget(t *testing.T) {
 
 // TestChildNamesOfAnUndecodable checks that a resource whose spec cannot be decoded wants no names, and does no harm.
 func TestChildNamesOfAnUndecodable(t *testing.T) {
-	for _, k := range kinds() {
+	for _, k := range allKinds() {
 		if k.childNames == nil {
 			continue
 		}

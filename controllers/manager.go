@@ -132,7 +132,7 @@ func NewManager(cfg *rest.Config, opts Options) (*Manager, error) {
 		return nil, err
 	}
 	mgr := &Manager{Manager: made, checks: newChecks()}
-	if err := errors.Join(addProbes(mgr, &watched), servers.add(mgr, cfg)); err != nil {
+	if err := errors.Join(addProbes(mgr, &watched), servers.addServers(mgr, cfg)); err != nil {
 		return nil, err
 	}
 	if err := AddIndexes(context.Background(), mgr.GetFieldIndexer(), &watched); err != nil {
@@ -148,7 +148,7 @@ func NewManager(cfg *rest.Config, opts Options) (*Manager, error) {
 		(&AppDefaultsReconciler{Deps: *shared, WaveHandover: opts.WaveHandover}).setupWithManager(mgr),
 		(&upgradeable{client: mgr.GetClient(), condition: opts.Upgradeable}).SetupWithManager(mgr),
 	}
-	for _, k := range kinds() {
+	for _, k := range allKinds() {
 		errs = append(errs, k.setupWithManager(mgr, shared))
 	}
 	mgr.Planner = newPlanner(shared)
@@ -233,11 +233,11 @@ var _ manager.LeaderElectionRunnable = (*syncWatch)(nil)
 // Start implements manager.Runnable.
 func (s *syncWatch) Start(ctx context.Context) error {
 	objects := []client.Object{&stored.AppDefaults{}}
-	for _, k := range kinds() {
+	for _, k := range allKinds() {
 		objects = append(objects, k.empty())
 	}
 	for i := range children.Types {
-		if s.watched.shared(&children.Types[i]) {
+		if s.watched.isShared(&children.Types[i]) {
 			objects = append(objects, children.Types[i].Object)
 		}
 	}

@@ -61,7 +61,7 @@ func TestCacheOptions(t *testing.T) {
 		for i := range children.Types {
 			row := &children.Types[i]
 			by, ok := opts.ByObject[row.Object]
-			if ok != (&watchSet{}).shared(row) {
+			if ok != (&watchSet{}).isShared(row) {
 				t.Errorf("%T: in the cache is %t", row.Object, ok)
 			}
 			if !ok {
@@ -258,11 +258,11 @@ func (c *notedCache) WaitForCacheSync(context.Context) bool { return c.synced }
 // TestSyncWatch has a manager ready once each kind and each type that is watched has synced, on a stand-by too.
 func TestSyncWatch(t *testing.T) {
 	want := []string{reflect.TypeFor[*stored.AppDefaults]().String()}
-	for _, k := range kinds() {
+	for _, k := range allKinds() {
 		want = append(want, reflect.TypeOf(k.empty()).String())
 	}
 	for i := range children.Types {
-		if row := &children.Types[i]; (&watchSet{}).shared(row) {
+		if row := &children.Types[i]; (&watchSet{}).isShared(row) {
 			want = append(want, reflect.TypeOf(row.Object).String())
 		}
 	}
@@ -331,7 +331,7 @@ func TestMappersOfABrokenCache(t *testing.T) {
 		},
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return broken },
 	})}}
-	for _, k := range kinds() {
+	for _, k := range allKinds() {
 		requests := k.byChildName(logr.NewContext(t.Context(), logr.Discard()), s, types.NamespacedName{Namespace: namespace, Name: "web"})
 		if got := len(requests); (got == 1) != (k.index == "") {
 			t.Errorf("%s: %v", k.Name, requests)

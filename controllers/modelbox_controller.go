@@ -20,7 +20,7 @@ type ModelBoxReconciler struct {
 func modelBoxKind() kind {
 	k := newKind(resource.KindModelBox, func() reconciler.Stored[*appv1.ModelBox] { return &stored.ModelBox{} },
 		func() client.ObjectList { return &stored.ModelBoxList{} },
-		func(s *Deps) reconciler.Steps[*appv1.ModelBox] { return (&ModelBoxReconciler{Deps: *s}).steps })
+		func(s *Deps) reconciler.Steps[*appv1.ModelBox] { return (&ModelBoxReconciler{Deps: *s}).reconcileSteps })
 	k.seesAutoscaler, k.watchMore = true, watchContent
 	return k
 }
@@ -29,8 +29,8 @@ func modelBoxKind() kind {
 // +kubebuilder:rbac:groups=app.huolala.cn,resources=modelboxes/status,verbs=patch
 // +kubebuilder:rbac:groups=app.huolala.cn,resources=modelboxes/finalizers,verbs=update
 
-// steps reconciles the ModelBox, and reports the health of its pods.
-func (r *ModelBoxReconciler) steps(ctx context.Context, box *appv1.ModelBox, undecodable error) (reconciler.Report, error) {
+// reconcileSteps reconciles the ModelBox, and reports the health of its pods.
+func (r *ModelBoxReconciler) reconcileSteps(ctx context.Context, box *appv1.ModelBox, undecodable error) (reconciler.Report, error) {
 	status := &box.Status
 	return r.reconcileServed(ctx, resource.KindModelBox, box, resource.ModelBoxSpec(box), box.Spec.Paused, undecodable, servedStatus{
 		&status.WorkloadStatus, &status.ServingStatus, &status.HistoryStatus, &status.ReleaseStatus, &status.DefaultsStatus,

@@ -38,7 +38,7 @@ type Planner struct {
 
 func newPlanner(s *Deps) *Planner {
 	p := &Planner{deps: *s, kinds: map[string]*kind{}}
-	for _, k := range kinds() {
+	for _, k := range allKinds() {
 		p.kinds[k.Name] = &k
 	}
 	return p
@@ -64,11 +64,11 @@ func (p *Planner) Plan(ctx context.Context, kindName string, obj client.Object) 
 	if !ok {
 		return nil, fmt.Errorf("no kind %s", kindName)
 	}
-	return p.deps.plan(ctx, k, obj)
+	return p.deps.planKind(ctx, k, obj)
 }
 
 // Apart reports whether the objects of a type are in a cache of their own, and not in the cache of the manager.
-func (p *Planner) Apart(obj client.Object) bool { return p.deps.watched.apart(children.TypeOf(obj)) }
+func (p *Planner) Apart(obj client.Object) bool { return p.deps.watched.isApart(children.TypeOf(obj)) }
 
 // Adoptions returns the outcome for each object that a reconcile of the resource would take over if the resource were not paused, and the
 // obstacles to objects. A StalledError prevents all adoptions that are missing. Adoptions writes nothing.
@@ -100,8 +100,8 @@ func (p *Planner) Obstacle(ctx context.Context, obj client.Object) error {
 	return p.deps.ClusterKinds.Look(ctx, obj)
 }
 
-// plan is Plan for a row of the table of kinds.
-func (s *Deps) plan(ctx context.Context, k *kind, obj client.Object) (*plan.Plan, error) {
+// planKind is Plan for a row of the table of kinds.
+func (s *Deps) planKind(ctx context.Context, k *kind, obj client.Object) (*plan.Plan, error) {
 	run, err := s.dryRun(ctx, k, obj)
 	if err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ func TestEveryKindIsPlanned(t *testing.T) {
 		"Task":             &appv1.Task{Spec: appv1.TaskSpec{Paused: true}},
 	}
 	planner := newPlanner(&Deps{})
-	for _, k := range kinds() {
+	for _, k := range allKinds() {
 		if k.plan == nil || planner.kinds[k.Name] == nil || planner.kinds[k.Name].Name != k.Name {
 			t.Errorf("%s is not planned", k.Name)
 		}

@@ -46,7 +46,7 @@ func (p *Planner) PlanDefaults(ctx context.Context, namespace string, spec *appv
 		return nil, err
 	}
 	made.InWaves = rollout.IsWaves()
-	for _, k := range kinds() {
+	for _, k := range allKinds() {
 		if !k.Serves {
 			continue
 		}
@@ -62,15 +62,15 @@ func (p *Planner) PlanDefaults(ctx context.Context, namespace string, spec *appv
 		made.Apps += len(items)
 		for _, item := range items {
 			if made.Looked < maxPlannedApps && ctx.Err() == nil {
-				made.Looked += count(made.look(ctx, item))
+				made.Looked += oneIf(made.addEffects(ctx, item))
 			}
 		}
 	}
 	return made.Defaults, nil
 }
 
-// look adds the effects on one resource. It reports whether the resource could be looked at.
-func (p *defaultsPlan) look(ctx context.Context, item runtime.Object) bool {
+// addEffects adds the effects on one resource. It reports whether the resource could be looked at.
+func (p *defaultsPlan) addEffects(ctx context.Context, item runtime.Object) bool {
 	spec, obj := decodeServed(item)
 	if spec == nil {
 		return false

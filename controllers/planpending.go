@@ -43,7 +43,7 @@ func (s *Deps) reportPending(ctx context.Context, k *kind, obj reconciler.Resour
 	}
 	bounded, cancel := context.WithTimeout(ctx, pendingTimeout)
 	defer cancel()
-	made, err := s.plan(bounded, k, obj)
+	made, err := s.planKind(bounded, k, obj)
 	if err != nil || made.Incomplete {
 		status.Pending = nil
 		report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, workload.Unwatched)

@@ -92,21 +92,21 @@ func (m *resourceMetrics) Collect(ch chan<- prometheus.Metric) {
 	if len(m.readers) == 0 {
 		return
 	}
-	for _, k := range kinds() {
+	for _, k := range allKinds() {
 		summary := newResourceSummary(&k, len(m.readers) > 1)
 		known := false
 		for reader := range m.readers {
-			known = summary.read(ctx, reader, &k) || known
+			known = summary.addKind(ctx, reader, &k) || known
 		}
 		if known {
-			summary.send(ch)
+			summary.sendSeries(ch)
 		}
 	}
 }
 
-// read adds the resources of a kind that a manager sees. It reports whether the manager sees any: before the first list of the kind it
+// addKind adds the resources of a kind that a manager sees. It reports whether the manager sees any: before the first list of the kind it
 // does not, and app_operator_watch_broken is set for a list that fails.
-func (s *resourceSummary) read(ctx context.Context, reader resourceReader, k *kind) bool {
+func (s *resourceSummary) addKind(ctx context.Context, reader resourceReader, k *kind) bool {
 	informer, err := reader.GetInformer(ctx, k.empty(), cache.BlockUntilSynced(false))
 	if err != nil || !informer.HasSynced() {
 		return false
@@ -118,7 +118,7 @@ func (s *resourceSummary) read(ctx context.Context, reader resourceReader, k *ki
 	}
 	return meta.EachListItem(list, func(item runtime.Object) error {
 		if obj, ok := item.(stored.Observed); ok {
-			s.add(obj)
+			s.addResource(obj)
 		}
 		return nil
 	}) == nil
@@ -148,9 +148,9 @@ func newResourceSummary(k *kind, several bool) *resourceSummary {
 	return s
 }
 
-// add adds a resource, unless another manager of this process has told of it. One that is being deleted is counted, and no longer
+// addResource adds a resource, unless another manager of this process has told of it. One that is being deleted is counted, and no longer
 // looked after.
-func (s *resourceSummary) add(obj stored.Observed) {
+func (s *resourceSummary) addResource(obj stored.Observed) {
 	if s.seen != nil {
 		if _, twice := s.seen[obj.GetUID()]; twice {
 			return
@@ -164,52 +164,52 @@ func (s *resourceSummary) add(obj stored.Observed) {
 	}
 	s.counts[countKey{namespace, reason}]++
 	if rendering, size := obj.Outdated(); rendering || size {
-		s.rendering += count(rendering)
-		s.size += count(size)
+		s.rendering += oneIf(rendering)
+		s.size += oneIf(size)
 	}
 	if used := obj.Defaults(); used != nil {
-		s.defaults += count(!used.Current)
+		s.defaults += oneIf(!used.Current)
 	}
 	if obj.GetDeletionTimestamp() != nil {
 		return
 	}
 	if ready == nil || ready.Status == metav1.ConditionFalse {
-		s.gauge(notReadyDesc, float64(since.Unix()), s.kind, namespace, name, reason)
+		s.addGauge(notReadyDesc, float64(since.Unix()), s.kind, namespace, name, reason)
 	}
 	if c := obj.Condition(appv1.ConditionStalled); c != nil && c.Status == metav1.ConditionTrue {
-		s.gauge(stalledDesc, 1, s.kind, namespace, name, c.Reason)
+		s.addGauge(stalledDesc, 1, s.kind, namespace, name, c.Reason)
 	}
 	if canary := obj.Canary(); canary != nil && canary.Since != nil {
-		s.gauge(canaryDesc, float64(canary.Since.Unix()), s.kind, namespace, name)
+		s.addGauge(canaryDesc, float64(canary.Since.Unix()), s.kind, namespace, name)
 	}
 	if c := obj.Condition(appv1.ConditionReconciling); c != nil && c.Reason == appv1.ReasonPaused {
-		s.gauge(pausedDesc, 1, s.kind, namespace, name)
+		s.addGauge(pausedDesc, 1, s.kind, namespace, name)
 	}
 }
 
-func count(counts bool) int {
+func oneIf(counts bool) int {
 	if counts {
 		return 1
 	}
 	return 0
 }
 
-func (s *resourceSummary) gauge(desc *prometheus.Desc, value float64, labels ...string) {
+func (s *resourceSummary) addGauge(desc *prometheus.Desc, value float64, labels ...string) {
 	// A label that is no UTF-8 is the only error; the API server refuses such a name and such a reason.
 	if metric, err := prometheus.NewConstMetric(desc, prometheus.GaugeValue, value, labels...); err == nil {
 		s.series = append(s.series, metric)
 	}
 }
 
-// send sends the series of the kind.
-func (s *resourceSummary) send(ch chan<- prometheus.Metric) {
+// sendSeries sends the series of the kind.
+func (s *resourceSummary) sendSeries(ch chan<- prometheus.Metric) {
 	for key, n := range s.counts {
-		s.gauge(countDesc, float64(n), s.kind, key.namespace, key.reason)
+		s.addGauge(countDesc, float64(n), s.kind, key.namespace, key.reason)
 	}
-	s.gauge(outdatedDesc, float64(s.rendering), s.kind, "rendering")
-	s.gauge(outdatedDesc, float64(s.size), s.kind, "size")
+	s.addGauge(outdatedDesc, float64(s.rendering), s.kind, "rendering")
+	s.addGauge(outdatedDesc, float64(s.size), s.kind, "size")
 	if s.serves { // Other kinds take no defaults.
-		s.gauge(outdatedDesc, float64(s.defaults), s.kind, "defaults")
+		s.addGauge(outdatedDesc, float64(s.defaults), s.kind, "defaults")
 	}
 	for _, metric := range s.series {
 		ch <- metric

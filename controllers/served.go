@@ -20,8 +20,8 @@ type servedStatus struct {
 	defaults *appv1.DefaultsStatus
 }
 
-// values returns the parts.
-func (s *servedStatus) values() workload.Status {
+// workloadStatus returns the parts.
+func (s *servedStatus) workloadStatus() workload.Status {
 	return workload.Status{Workload: *s.workload, Serving: *s.serving, History: *s.history, Release: *s.release, Defaults: *s.defaults}
 }
 
@@ -35,7 +35,7 @@ func (s *servedStatus) set(status *workload.Status) {
 func (d *Deps) reconcileServed(
 	ctx context.Context, k resource.Kind, owner client.Object, spec resource.Spec, paused bool, undecodable error, status servedStatus,
 ) (reconciler.Report, error) {
-	done, err := d.Reconcile(ctx, workload.NewServedInput(k, owner, spec, paused, undecodable, d.Disabled, status.values()))
+	done, err := d.Reconcile(ctx, workload.NewServedInput(k, owner, spec, paused, undecodable, d.Disabled, status.workloadStatus()))
 	status.set(&done.Status)
 	return done.Report, err
 }

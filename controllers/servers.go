@@ -49,16 +49,16 @@ type server struct {
 	handler   http.Handler
 }
 
-// add adds the servers to a manager. They listen from now on, and answer once the manager has started.
-func (at *servedAt) add(mgr *Manager, cfg *rest.Config) error {
+// addServers adds the servers to a manager. They listen from now on, and answer once the manager has started.
+func (at *servedAt) addServers(mgr *Manager, cfg *rest.Config) error {
 	metrics, err := metricsServer(&at.metrics, cfg, mgr.GetHTTPClient())
 	if err != nil {
 		return err
 	}
 	for _, s := range []server{
 		metrics,
-		{name: "health probe", address: at.probes, limits: guard.Probes, handler: mgr.checks.handler()},
-		{name: "pprof", address: at.pprofs, limits: guard.Profiles, handler: profiles()},
+		{name: "health probe", address: at.probes, limits: guard.Probes, handler: mgr.checks.checkHandler()},
+		{name: "pprof", address: at.pprofs, limits: guard.Profiles, handler: profileHandler()},
 	} {
 		if s.address == "" || s.address == "0" {
 			continue
@@ -120,8 +120,8 @@ func selfSigned() (*tls.Certificate, error) {
 	return &pair, err
 }
 
-// profiles answers with the profiles.
-func profiles() http.Handler {
+// profileHandler answers with the profiles.
+func profileHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
@@ -159,8 +159,8 @@ func (c *checks) add(to map[string]healthz.Checker, name string, check healthz.C
 	to[name] = check
 }
 
-// handler answers /healthz and /readyz, and the paths of single checks below them.
-func (c *checks) handler() http.Handler {
+// checkHandler answers /healthz and /readyz, and the paths of single checks below them.
+func (c *checks) checkHandler() http.Handler {
 	mux := http.NewServeMux()
 	for path, of := range map[string]map[string]healthz.Checker{"/healthz": c.health, "/readyz": c.ready} {
 		answer := http.StripPrefix(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -33,7 +33,7 @@ type TaskReconciler struct {
 func taskKind() kind {
 	k := newKind(resource.KindTask, func() reconciler.Stored[*appv1.Task] { return &stored.Task{} },
 		func() client.ObjectList { return &stored.TaskList{} },
-		func(s *Deps) reconciler.Steps[*appv1.Task] { return (&TaskReconciler{Deps: *s}).steps })
+		func(s *Deps) reconciler.Steps[*appv1.Task] { return (&TaskReconciler{Deps: *s}).reconcileSteps })
 	k.index, k.childNames, k.watchMore = stored.IndexApp, taskApps, watchApps
 	return k
 }
@@ -43,8 +43,8 @@ func taskKind() kind {
 // +kubebuilder:rbac:groups=app.huolala.cn,resources=tasks/finalizers,verbs=update
 // +kubebuilder:rbac:groups=batch,resources=cronjobs,verbs=get;list;watch;create;patch;delete
 
-// steps reconciles the Task, and reports how its runs are doing.
-func (r *TaskReconciler) steps(ctx context.Context, t *appv1.Task, undecodable error) (reconciler.Report, error) {
+// reconcileSteps reconciles the Task, and reports how its runs are doing.
+func (r *TaskReconciler) reconcileSteps(ctx context.Context, t *appv1.Task, undecodable error) (reconciler.Report, error) {
 	if errs := validation.DisabledTask(r.Disabled); len(errs) > 0 { // Nothing of it is watched.
 		return reconciler.Report{}, workload.InvalidSpec(errs)
 	}

@@ -44,7 +44,7 @@ func (s scripted) Eventf(regarding, related runtime.Object, kind, reason, action
 // typesOfScenes returns empty objects of the kinds of the operator, and of the types that it applies.
 var typesOfScenes = sync.OnceValue(func() []client.Object {
 	var all []client.Object
-	for _, k := range kinds() {
+	for _, k := range allKinds() {
 		all = append(all, k.empty())
 	}
 	for i := range children.Types {
@@ -180,7 +180,7 @@ func (w *world) writeScene(section string) {
 		if seen && !w.script.touched[gvk.Kind] {
 			continue
 		}
-		now := w.scene(gvk, i < len(kinds()))
+		now := w.scene(gvk, i < len(allKinds()))
 		w.script.state[gvk.Kind] = now
 		if maps.Equal(before, now) {
 			continue

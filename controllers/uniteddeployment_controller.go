@@ -35,7 +35,7 @@ func unitedDeploymentKind() kind {
 	k := newKind(resource.KindUnitedDeployment, func() reconciler.Stored[*appv1.UnitedDeployment] { return &stored.UnitedDeployment{} },
 		func() client.ObjectList { return &stored.UnitedDeploymentList{} },
 		func(s *Deps) reconciler.Steps[*appv1.UnitedDeployment] {
-			return (&UnitedDeploymentReconciler{Deps: *s}).steps
+			return (&UnitedDeploymentReconciler{Deps: *s}).reconcileSteps
 		})
 	k.index, k.childNames, k.watchMore = stored.IndexDeployment, unitedDeploymentChildNames, watchCompeting
 	return k
@@ -46,8 +46,8 @@ func unitedDeploymentKind() kind {
 // +kubebuilder:rbac:groups=app.huolala.cn,resources=uniteddeployments/finalizers,verbs=update
 // +kubebuilder:rbac:groups=apps,resources=deployments/scale,verbs=patch
 
-// steps reconciles the UnitedDeployment, and reports the health of the Deployment's pods.
-func (r *UnitedDeploymentReconciler) steps(ctx context.Context, ud *appv1.UnitedDeployment, undecodable error) (reconciler.Report, error) {
+// reconcileSteps reconciles the UnitedDeployment, and reports the health of the Deployment's pods.
+func (r *UnitedDeploymentReconciler) reconcileSteps(ctx context.Context, ud *appv1.UnitedDeployment, undecodable error) (reconciler.Report, error) {
 	if undecodable != nil {
 		return reconciler.Report{}, workload.InvalidResource(undecodable)
 	}

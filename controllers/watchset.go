@@ -31,13 +31,13 @@ type watchSet struct {
 	refused []*children.Type
 }
 
-// shared reports whether the cache of the manager holds the objects of a type.
-func (w *watchSet) shared(row *children.Type) bool {
+// isShared reports whether the cache of the manager holds the objects of a type.
+func (w *watchSet) isShared(row *children.Type) bool {
 	return row.Watched(w.disabled) && !row.Custom && !slices.Contains(w.refused, row)
 }
 
-// apart reports whether a type has a cache of its own, for as long as its objects can be listed; see package clusterkinds.
-func (w *watchSet) apart(row *children.Type) bool {
+// isApart reports whether a type has a cache of its own, for as long as its objects can be listed; see package clusterkinds.
+func (w *watchSet) isApart(row *children.Type) bool {
 	return row.Watched(w.disabled) && (row.Custom || slices.Contains(w.refused, row))
 }
 
@@ -61,7 +61,7 @@ func newWatchSet(cfg *rest.Config, scheme *runtime.Scheme, opts *Options, log lo
 	}
 	for i := range children.Types {
 		row := &children.Types[i]
-		if len(row.Features) == 0 || !w.shared(row) {
+		if len(row.Features) == 0 || !w.isShared(row) {
 			continue
 		}
 		gvk, err := apiutil.GVKForObject(row.Object, scheme)

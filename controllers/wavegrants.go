@@ -56,7 +56,7 @@ func (d *Defaults) rolloutWith(ctx context.Context, namespace string, spec *appv
 	for _, ns := range d.namespacesFor(namespace) {
 		valid := spec
 		if spec == nil || ns != namespace {
-			known, err := d.read(ctx, ns)
+			known, err := d.readDefaults(ctx, ns)
 			if err != nil {
 				return "", nil, err
 			}

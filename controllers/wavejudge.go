@@ -45,11 +45,11 @@ type judgements struct {
 	known map[types.UID]*judgement
 }
 
-// judge returns the judgement on a resource with a Deployment, nil for none. A resource beyond the maximum numbers of reads is exempt until another
-// survey reads it.
-func (s *survey) judge(ctx context.Context, k *kind, obj stored.Observed, live *appsv1.Deployment, in *namespaceSurvey) (*judgement, error) {
+// judgeResource returns the judgement on a resource with a Deployment, nil for none. A resource beyond the maximum numbers of reads is
+// exempt until another survey reads it.
+func (s *survey) judgeResource(ctx context.Context, k *kind, obj stored.Observed, live *appsv1.Deployment, in *namespaceSurvey) (*judgement, error) {
 	sum := sumRecords(live)
-	if known := s.memory.find(obj, sum, in.version); known != nil {
+	if known := s.memory.findJudgement(obj, sum, in.version); known != nil {
 		return known, nil
 	}
 	spec, of := obj, live
@@ -67,7 +67,7 @@ func (s *survey) judge(ctx context.Context, k *kind, obj stored.Observed, live *
 	}
 	made := newJudgement(k, spec, of, in)
 	made.record = sum
-	s.memory.remember(obj.GetUID(), made)
+	s.memory.rememberJudgement(obj.GetUID(), made)
 	return made, nil
 }
 
@@ -101,8 +101,8 @@ func sumRecords(live *appsv1.Deployment) [sha256.Size]byte {
 	return sha256.Sum256([]byte(live.Annotations[appv1.AnnotationLastAppliedInputs] + "\n" + live.Annotations[appv1.AnnotationHeld]))
 }
 
-// find returns the judgement that is remembered for a state, nil for none.
-func (j *judgements) find(obj stored.Observed, record [sha256.Size]byte, version string) *judgement {
+// findJudgement returns the judgement that is remembered for a state, nil for none.
+func (j *judgements) findJudgement(obj stored.Observed, record [sha256.Size]byte, version string) *judgement {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	known := j.known[obj.GetUID()]
@@ -112,8 +112,8 @@ func (j *judgements) find(obj stored.Observed, record [sha256.Size]byte, version
 	return known
 }
 
-// remember keeps the judgement on a resource.
-func (j *judgements) remember(uid types.UID, made *judgement) {
+// rememberJudgement keeps the judgement on a resource.
+func (j *judgements) rememberJudgement(uid types.UID, made *judgement) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.known == nil {
@@ -122,8 +122,8 @@ func (j *judgements) remember(uid types.UID, made *judgement) {
 	j.known[uid] = made
 }
 
-// forget drops the judgement on a resource that is gone.
-func (j *judgements) forget(uid types.UID) {
+// forgetJudgement drops the judgement on a resource that is gone.
+func (j *judgements) forgetJudgement(uid types.UID) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	delete(j.known, uid)

@@ -41,7 +41,7 @@ func TestJudgementsFollowTheirSources(t *testing.T) {
 	if fourth := judge(); fourth == third || !fourth.exempt {
 		t.Errorf("with another spec: %+v", fourth)
 	}
-	f.leader.judged.forget(types.UID("uid-of-app-web-0"))
+	f.leader.judged.forgetJudgement(types.UID("uid-of-app-web-0"))
 	if len(f.leader.judged.known) > 0 {
 		t.Error("a resource that is gone is remembered")
 	}

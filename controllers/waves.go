@@ -40,7 +40,7 @@ func (r *AppDefaultsReconciler) decideRollout(known *knownDefaults, found *surve
 		return rolloutResult{}
 	}
 	now := r.Clock.Now()
-	rollout, left := known.valid.Rollout, r.began(now).Add(r.handover()).Sub(now)
+	rollout, left := known.valid.Rollout, r.firstReconcile(now).Add(r.handoverTime()).Sub(now)
 	made := rolloutResult{inWaves: true, Decision: waves.Decide(&waves.Rollout{
 		Members: found.members, Size: rollout.WaveSize(len(found.members)), Soak: rollout.WaveSoak(), Now: now, Pending: left > 0 || len(known.wrong) > 0,
 	})}
@@ -51,8 +51,8 @@ func (r *AppDefaultsReconciler) decideRollout(known *knownDefaults, found *surve
 	return made
 }
 
-// began returns the time of the first reconcile of this manager.
-func (r *AppDefaultsReconciler) began(now time.Time) time.Time {
+// firstReconcile returns the time of the first reconcile of this manager.
+func (r *AppDefaultsReconciler) firstReconcile(now time.Time) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.first.IsZero() {
@@ -61,16 +61,16 @@ func (r *AppDefaultsReconciler) began(now time.Time) time.Time {
 	return r.first
 }
 
-// handover returns for how long the manager begins no wave.
-func (r *AppDefaultsReconciler) handover() time.Duration {
+// handoverTime returns for how long the manager begins no wave.
+func (r *AppDefaultsReconciler) handoverTime() time.Duration {
 	if r.WaveHandover != nil {
 		return *r.WaveHandover
 	}
 	return waveHandover
 }
 
-// give grants the defaults to the resources of a wave that begins.
-func (r *AppDefaultsReconciler) give(of *stored.AppDefaults, made *rolloutResult) {
+// grantWave grants the defaults to the resources of a wave that begins.
+func (r *AppDefaultsReconciler) grantWave(of *stored.AppDefaults, made *rolloutResult) {
 	if len(made.Take) == 0 {
 		return
 	}
@@ -91,7 +91,7 @@ func setWaves(status *appv1.AppDefaultsStatus, found *survey, made *rolloutResul
 	if len(status.Failed) == 0 {
 		status.Failed = nil
 	}
-	reason, words := made.state()
+	reason, words := made.reasonAndMessage()
 	rolledOut := reason == appv1.ReasonRolledOut
 	set(appv1.ConditionRolledOut, rolledOut, reason, words)
 	stalled, going := reason == appv1.ReasonWaveStalled, reason == appv1.ReasonWave
@@ -100,8 +100,8 @@ func setWaves(status *appv1.AppDefaultsStatus, found *survey, made *rolloutResul
 	set(appv1.ConditionReady, !stalled && !going, reason, words)
 }
 
-// state returns the reason and the message of the condition RolledOut of a rollout in waves.
-func (made *rolloutResult) state() (reason, words string) {
+// reasonAndMessage returns the reason and the message of the condition RolledOut of a rollout in waves.
+func (made *rolloutResult) reasonAndMessage() (reason, words string) {
 	skipped := len(made.Skipped)
 	switch left := made.Rest - skipped; {
 	case len(made.Stalled) > 0:
@@ -170,7 +170,7 @@ func rolloutChanged(e event.UpdateEvent) bool {
 
 // inWaves reports whether the AppDefaults of a namespace roll out in waves.
 func (r *AppDefaultsReconciler) inWaves(ctx context.Context, namespace string) bool {
-	known, err := r.defaults.read(ctx, namespace)
+	known, err := r.defaults.readDefaults(ctx, namespace)
 	return err == nil && known.valid != nil && known.valid.Rollout.IsWaves()
 }
 

@@ -52,8 +52,8 @@ type namespaceSurvey struct {
 	reads int
 }
 
-// survey returns the resources that the AppDefaults of a namespace count for.
-func (r *AppDefaultsReconciler) survey(ctx context.Context, namespace string) (*survey, error) {
+// surveyResources returns the resources that the AppDefaults of a namespace count for.
+func (r *AppDefaultsReconciler) surveyResources(ctx context.Context, namespace string) (*survey, error) {
 	made := &survey{
 		messages: map[waves.ID]string{}, of: namespace, deps: &r.Deps, memory: &r.judged, deployments: map[types.NamespacedName]*appsv1.Deployment{},
 		namespaces: map[string]*namespaceSurvey{},
@@ -69,7 +69,7 @@ func (r *AppDefaultsReconciler) survey(ctx context.Context, namespace string) (*
 	for i := range deployments.Items {
 		made.deployments[client.ObjectKeyFromObject(&deployments.Items[i])] = &deployments.Items[i]
 	}
-	for _, k := range kinds() {
+	for _, k := range allKinds() {
 		if !k.Serves {
 			continue
 		}
@@ -82,7 +82,7 @@ func (r *AppDefaultsReconciler) survey(ctx context.Context, namespace string) (*
 			if !ok {
 				return errors.New("the list has another type")
 			}
-			return made.look(ctx, &k, obj)
+			return made.addResource(ctx, &k, obj)
 		}); err != nil {
 			return nil, err
 		}
@@ -90,9 +90,9 @@ func (r *AppDefaultsReconciler) survey(ctx context.Context, namespace string) (*
 	return made, nil
 }
 
-// look adds one resource.
-func (s *survey) look(ctx context.Context, k *kind, obj stored.Observed) error {
-	in, err := s.namespace(ctx, obj.GetNamespace())
+// addResource adds one resource.
+func (s *survey) addResource(ctx context.Context, k *kind, obj stored.Observed) error {
+	in, err := s.surveyNamespace(ctx, obj.GetNamespace())
 	if err != nil {
 		return err
 	}
@@ -133,8 +133,8 @@ func sortFailed(failed []appv1.FailedDefaults) []appv1.FailedDefaults {
 	return failed[:min(len(failed), maxFailedDefaults)]
 }
 
-// namespace returns what counts for the resources of a namespace.
-func (s *survey) namespace(ctx context.Context, namespace string) (*namespaceSurvey, error) {
+// surveyNamespace returns what counts for the resources of a namespace.
+func (s *survey) surveyNamespace(ctx context.Context, namespace string) (*namespaceSurvey, error) {
 	if known := s.namespaces[namespace]; known != nil {
 		return known, nil
 	}
@@ -149,7 +149,7 @@ func (s *survey) namespace(ctx context.Context, namespace string) (*namespaceSur
 	}
 	made.follows = of == s.of && rollout.IsWaves()
 	for _, ns := range defaults.namespacesFor(namespace) {
-		known, err := defaults.read(ctx, ns)
+		known, err := defaults.readDefaults(ctx, ns)
 		if err != nil {
 			return nil, err
 		}
@@ -163,7 +163,7 @@ func (s *survey) namespace(ctx context.Context, namespace string) (*namespaceSur
 func (s *survey) newMember(ctx context.Context, k *kind, obj stored.Observed, in *namespaceSurvey) (waves.Member, *judgement, error) {
 	id := waves.ID{Kind: k.Name, NamespacedName: client.ObjectKeyFromObject(obj)}
 	live := ownDeployment(s.deployments[id.NamespacedName], obj)
-	judged, err := s.judge(ctx, k, obj, live, in)
+	judged, err := s.judgeResource(ctx, k, obj, live, in)
 	if err != nil {
 		return waves.Member{}, nil, err
 	}

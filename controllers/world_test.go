@@ -103,7 +103,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w.script = newTranscript(t, w.clock.Now())
 	b := fake.NewClientBuilder().WithScheme(w.scheme).WithReturnManagedFields().WithObjects(objects...).
 		WithTypeConverters(statusless{ownTypes()}, managedfields.NewDeducedTypeConverter())
-	for _, k := range kinds() {
+	for _, k := range allKinds() {
 		b.WithStatusSubresource(k.empty())
 	}
 	b.WithStatusSubresource(&stored.AppDefaults{})
@@ -327,7 +327,7 @@ func (w *world) patchSubresource(ctx context.Context, c client.Client, sub strin
 // kindNamed returns the row of a kind.
 func kindNamed(t *testing.T, name string) *kind {
 	t.Helper()
-	for _, k := range kinds() {
+	for _, k := range allKinds() {
 		if k.Name == name {
 			return &k
 		}
