@@ -18,11 +18,11 @@ var KindApp = Kind{
 
 // App maps an App to its workload. The errors are about its podTemplatePatch and ports.
 func App(app *appv1.App, seen BuildOptions) (*Workload, field.ErrorList) {
-	spec, serving := seen.Inputs.Defaults.apply(&app.Spec.WorkloadSpec, &app.Spec.ServingSpec, app.Spec.WithoutDefaults)
+	spec, serving := seen.Inputs.Defaults.defaultedFields(&app.Spec.WorkloadSpec, &app.Spec.ServingSpec, app.Spec.WithoutDefaults)
 	if seen.Serving == nil {
 		seen.Serving = &serving
 	}
-	w, errs := workload(workloadMeta{
+	w, errs := buildWorkload(workloadMeta{
 		name:        app.Name,
 		namespace:   app.Namespace,
 		instance:    app.Name,
@@ -36,7 +36,7 @@ func App(app *appv1.App, seen BuildOptions) (*Workload, field.ErrorList) {
 	recorded := app.Spec
 	recorded.Paused = false // Pausing does not change the pods.
 	recorded.ServingSpec, recorded.ReleaseSpec, recorded.WithoutDefaultsSpec = appv1.ServingSpec{}, appv1.ReleaseSpec{}, appv1.WithoutDefaultsSpec{}
-	w.record(&recorded, identityOf(&recorded, appWorkload), seen)
+	w.setRecord(&recorded, identityOf(&recorded, appWorkload), seen)
 	return w, errs
 }
 
@@ -69,7 +69,7 @@ func (s appSpec) WithDefaults(record DefaultsRecord) Spec {
 		return appSpec{s.app, s.app}
 	}
 	with := *s.app
-	with.Spec.WorkloadSpec, with.Spec.ServingSpec = record.apply(&s.app.Spec.WorkloadSpec, &s.app.Spec.ServingSpec, s.app.Spec.WithoutDefaults)
+	with.Spec.WorkloadSpec, with.Spec.ServingSpec = record.defaultedFields(&s.app.Spec.WorkloadSpec, &s.app.Spec.ServingSpec, s.app.Spec.WithoutDefaults)
 	return appSpec{s.app, &with}
 }
 

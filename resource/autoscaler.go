@@ -22,22 +22,22 @@ func HorizontalPodAutoscaler(w *Workload) *autoscalingv2.HorizontalPodAutoscaler
 	spec := w.Serving.Autoscaling.DeepCopy()
 	return &autoscalingv2.HorizontalPodAutoscaler{
 		TypeMeta:   metav1.TypeMeta{APIVersion: autoscalingv2.SchemeGroupVersion.String(), Kind: "HorizontalPodAutoscaler"},
-		ObjectMeta: w.meta(),
+		ObjectMeta: w.objectMeta(),
 		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
 			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{
 				APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment", Name: w.Name,
 			},
 			MinReplicas: ptr.To(ptr.Deref(spec.MinReplicas, 1)),
 			MaxReplicas: spec.MaxReplicas,
-			Metrics:     w.metrics(spec),
+			Metrics:     w.metricSpecs(spec),
 			Behavior:    spec.Behavior,
 		},
 	}
 }
 
-// metrics returns the metrics of the autoscaler. The default targets are about the main container alone: a target for the whole
+// metricSpecs returns the metrics of the autoscaler. The default targets are about the main container alone: a target for the whole
 // pod fails if any container, such as an injected sidecar, has no requests.
-func (w *Workload) metrics(spec *appv1.AutoscalingSpec) []autoscalingv2.MetricSpec {
+func (w *Workload) metricSpecs(spec *appv1.AutoscalingSpec) []autoscalingv2.MetricSpec {
 	if len(spec.Metrics) > 0 {
 		return spec.Metrics
 	}

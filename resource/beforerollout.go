@@ -56,15 +56,15 @@ func WithoutConfig(template *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 
 // BuildJob returns the Job that runs a command before the rollout of a workload, by the pod template of the workload.
 func BuildJob(w *Workload, spec *appv1.BeforeRolloutSpec, name string) *batchv1.Job {
-	meta := w.meta()
+	meta := w.objectMeta()
 	label := map[string]string{appv1.LabelBeforeRollout: w.Name}
-	meta.Name, meta.Labels = name, merged(w.Labels, label)
+	meta.Name, meta.Labels = name, mergedMaps(w.Labels, label)
 	return &batchv1.Job{
 		TypeMeta:   metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job"},
 		ObjectMeta: meta,
 		Spec: endingJob(corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{
-				Labels:      merged(withoutSelectors(w.Template.Labels, w.Selector), label),
+				Labels:      mergedMaps(withoutSelectors(w.Template.Labels, w.Selector), label),
 				Annotations: WithoutConfig(&w.Template).Annotations,
 			},
 			Spec: commandPod(&w.Template.Spec, w.container, spec),

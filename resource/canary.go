@@ -45,7 +45,7 @@ const (
 // Template returns the pod template of the canary of a workload.
 func (c *Canary) Template() corev1.PodTemplateSpec {
 	template := c.Workload.Template
-	template.Labels = merged(template.Labels, map[string]string{appv1.LabelCanary: c.Workload.Name})
+	template.Labels = mergedMaps(template.Labels, map[string]string{appv1.LabelCanary: c.Workload.Name})
 	return template
 }
 
@@ -57,8 +57,8 @@ func buildCanary(w *Workload) *appsv1.Deployment {
 	label := map[string]string{appv1.LabelCanary: w.Name}
 	d := buildDeployment(w.Canary.Workload)
 	d.Name = CanaryName(w.Name)
-	d.Labels = merged(d.Labels, label)
-	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: merged(w.Selector, label)}
+	d.Labels = mergedMaps(d.Labels, label)
+	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: mergedMaps(w.Selector, label)}
 	d.Spec.Template = w.Canary.Template()
 	d.Spec.Replicas = ptr.To(w.Canary.Pods)
 	if after := w.Canary.MinReadySeconds; after > d.Spec.MinReadySeconds {

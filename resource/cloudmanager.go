@@ -88,7 +88,7 @@ func CloudManagerDatabase(cm *appv1.CloudManager, seen BuildOptions) (*Workload,
 		mountPath = "/var/lib/mysql"
 	}
 	db.VolumeMounts = append(db.VolumeMounts, corev1.VolumeMount{Name: DataVolume, MountPath: mountPath})
-	w, errs := component(cm, tierSpec{
+	w, errs := buildComponent(cm, tierSpec{
 		role:   TierDatabase,
 		spec:   &db.Component,
 		path:   field.NewPath("spec", "db", "statefulSet"),
@@ -105,7 +105,7 @@ func CloudManagerDatabase(cm *appv1.CloudManager, seen BuildOptions) (*Workload,
 	w.Claims = []corev1.PersistentVolumeClaim{claimTemplate(w, &db.Storage)}
 	spec := &cm.Spec.DB.StatefulSet
 	// The identity excludes the storage: growing a volume must not restart a pod.
-	w.record(spec, identityOf(&spec.Component, componentWorkload), seen)
+	w.setRecord(spec, identityOf(&spec.Component, componentWorkload), seen)
 	return w, errs
 }
 
@@ -120,13 +120,13 @@ func CloudManagerIdentity(cm *appv1.CloudManager, seen BuildOptions) (*Workload,
 			spec.Command = []string{"/bin/sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done"}
 		}
 	}
-	w, errs := component(cm, tierSpec{
+	w, errs := buildComponent(cm, tierSpec{
 		role: TierIdentity,
 		spec: spec,
 		path: field.NewPath("spec", "identity", "deployment"),
 		envs: databaseEnvs(cm),
 	}, seen)
-	w.record(&cm.Spec.Identity.Deployment, identityOf(&cm.Spec.Identity.Deployment, componentWorkload), seen)
+	w.setRecord(&cm.Spec.Identity.Deployment, identityOf(&cm.Spec.Identity.Deployment, componentWorkload), seen)
 	return w, errs
 }
 
@@ -134,23 +134,23 @@ func CloudManagerIdentity(cm *appv1.CloudManager, seen BuildOptions) (*Workload,
 func CloudManagerFront(cm *appv1.CloudManager, seen BuildOptions) (*Workload, field.ErrorList) {
 	envs := databaseEnvs(cm)
 	if identity := &cm.Spec.Identity.Deployment; len(identity.Ports) > 0 {
-		envs = append(envs, address("IDENTITY", identity.ServiceName(identity.Name), cm.Namespace, identity.Ports[0].Port)...)
+		envs = append(envs, addressVars("IDENTITY", identity.ServiceName(identity.Name), cm.Namespace, identity.Ports[0].Port)...)
 	}
-	w, errs := component(cm, tierSpec{
+	w, errs := buildComponent(cm, tierSpec{
 		role: TierFront,
 		spec: cm.Spec.Front.Deployment.DeepCopy(),
 		path: field.NewPath("spec", "front", "deployment"),
 		envs: envs,
 		port: 80,
 	}, seen)
-	w.record(&cm.Spec.Front.Deployment, identityOf(&cm.Spec.Front.Deployment, componentWorkload), seen)
+	w.setRecord(&cm.Spec.Front.Deployment, identityOf(&cm.Spec.Front.Deployment, componentWorkload), seen)
 	return w, errs
 }
 
 func componentWorkload(c *appv1.Component) *appv1.WorkloadSpec { return &c.WorkloadSpec }
 
-// component maps the common part of all tiers to a workload. It changes t.spec.
-func component(cm *appv1.CloudManager, t tierSpec, seen BuildOptions) (*Workload, field.ErrorList) {
+// buildComponent maps the common part of all tiers to a workload. It changes t.spec.
+func buildComponent(cm *appv1.CloudManager, t tierSpec, seen BuildOptions) (*Workload, field.ErrorList) {
 	if len(t.spec.Ports) == 0 && t.port != 0 {
 		t.spec.Ports = []appv1.Port{{Port: t.port}}
 	}
@@ -158,7 +158,7 @@ func component(cm *appv1.CloudManager, t tierSpec, seen BuildOptions) (*Workload
 	t.spec.Envs = slices.Concat(slices.DeleteFunc(t.envs, func(ours corev1.EnvVar) bool {
 		return slices.ContainsFunc(stated, func(users corev1.EnvVar) bool { return users.Name == ours.Name })
 	}), stated)
-	return workload(workloadMeta{
+	return buildWorkload(workloadMeta{
 		name:      t.spec.Name,
 		namespace: cm.Namespace,
 		instance:  cm.Name,
@@ -181,13 +181,13 @@ func databaseEnvs(cm *appv1.CloudManager) []corev1.EnvVar {
 	if len(db.Ports) > 0 {
 		port = db.Ports[0].Port
 	}
-	return append(address("DB", db.ServiceName(db.Name), cm.Namespace, port),
+	return append(addressVars("DB", db.ServiceName(db.Name), cm.Namespace, port),
 		fromSecret("DB_USERNAME", cm, SecretUsername),
 		fromSecret("DB_PASSWORD", cm, SecretPassword))
 }
 
-// address returns the variables with the host and the port of a Service.
-func address(prefix, name, namespace string, port int32) []corev1.EnvVar {
+// addressVars returns the variables with the host and the port of a Service.
+func addressVars(prefix, name, namespace string, port int32) []corev1.EnvVar {
 	return []corev1.EnvVar{
 		{Name: prefix + "_HOST", Value: name + "." + namespace + ".svc"},
 		{Name: prefix + "_PORT", Value: strconv.Itoa(int(port))},

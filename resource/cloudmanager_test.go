@@ -66,7 +66,7 @@ func TestPasswordStaysInSecret(t *testing.T) {
 			everything = append(everything, object)
 		}
 		for _, object := range everything {
-			if text := string(canonical(object)); strings.Contains(text, password) {
+			if text := string(canonicalJSON(object)); strings.Contains(text, password) {
 				t.Errorf("%s: %T has the password", w.Name, object)
 			}
 		}
@@ -120,7 +120,7 @@ func databaseChanged(db *appv1.Database, record string) (bool, error) {
 func TestDatabaseSpecChanged(t *testing.T) {
 	was := appv1.Database{Component: appv1.Component{Name: "db", WorkloadSpec: appv1.WorkloadSpec{Image: "mariadb:10.3"}}}
 	was.Storage.Size = apiresource.MustParse("1024Mi")
-	record := string(canonical(was))
+	record := string(canonicalJSON(was))
 	for name, c := range map[string]struct {
 		change func(*appv1.Database)
 		want   bool

@@ -37,14 +37,14 @@ const MaxConfigObjects = 6 << 10
 // ConfigOf returns the part of the record that a pod template has: Sum.
 func ConfigOf(template *corev1.PodTemplateSpec) ConfigInputs {
 	c := ConfigInputs{Sum: template.Annotations[appv1.AnnotationConfig]}
-	if c.check() != nil {
+	if c.checkSums() != nil {
 		return ConfigInputs{}
 	}
 	return c
 }
 
-// check validates a decoded record, as its sum becomes a value of the pod template.
-func (c *ConfigInputs) check() error {
+// checkSums validates a decoded record, as its sum becomes a value of the pod template.
+func (c *ConfigInputs) checkSums() error {
 	for _, sum := range append(slices.Collect(maps.Values(c.Objects)), c.Sum) {
 		if raw, err := hex.DecodeString(sum); err != nil || len(raw) != contentSum && len(raw) != 0 || sum != strings.ToLower(sum) {
 			return errors.New("unreadable inputs: config has a sum that is none")

@@ -59,8 +59,8 @@ func ConfigReferences(template *corev1.PodTemplateSpec) []ConfigReference {
 // referencesByID collects references by their ID.
 type referencesByID map[string]*ConfigReference
 
-// add returns the reference to an object, new or known, and clears Optional if this place of the template requires the object.
-func (f referencesByID) add(kind, name string, optional *bool) *ConfigReference {
+// addReference returns the reference to an object, new or known, and clears Optional if this place of the template requires the object.
+func (f referencesByID) addReference(kind, name string, optional *bool) *ConfigReference {
 	r := &ConfigReference{Kind: kind, Name: name, Optional: true, keys: map[string]bool{}}
 	if known := f[r.ID()]; known != nil {
 		r = known
@@ -82,38 +82,38 @@ func (f referencesByID) addVariable(source *corev1.EnvVarSource) {
 		return
 	}
 	if s := source.ConfigMapKeyRef; s != nil {
-		f.add(KindConfigMap, s.Name, s.Optional).addKey(s.Key, s.Optional)
+		f.addReference(KindConfigMap, s.Name, s.Optional).addKey(s.Key, s.Optional)
 	}
 	if s := source.SecretKeyRef; s != nil {
-		f.add(KindSecret, s.Name, s.Optional).addKey(s.Key, s.Optional)
+		f.addReference(KindSecret, s.Name, s.Optional).addKey(s.Key, s.Optional)
 	}
 }
 
 func (f referencesByID) addVariables(source *corev1.EnvFromSource) {
 	if s := source.ConfigMapRef; s != nil {
-		f.add(KindConfigMap, s.Name, s.Optional).text = true
+		f.addReference(KindConfigMap, s.Name, s.Optional).text = true
 	}
 	if s := source.SecretRef; s != nil {
-		f.add(KindSecret, s.Name, s.Optional).text = true
+		f.addReference(KindSecret, s.Name, s.Optional).text = true
 	}
 }
 
 func (f referencesByID) addVolume(v *corev1.Volume, used mounted) {
 	if s := v.ConfigMap; s != nil {
-		f.add(KindConfigMap, s.Name, s.Optional).addFiles(s.Items, s.Optional, used)
+		f.addReference(KindConfigMap, s.Name, s.Optional).addFiles(s.Items, s.Optional, used)
 	}
 	if s := v.Secret; s != nil {
-		f.add(KindSecret, s.SecretName, s.Optional).addFiles(s.Items, s.Optional, used)
+		f.addReference(KindSecret, s.SecretName, s.Optional).addFiles(s.Items, s.Optional, used)
 	}
 	if v.Projected == nil {
 		return
 	}
 	for i := range v.Projected.Sources {
 		if s := v.Projected.Sources[i].ConfigMap; s != nil {
-			f.add(KindConfigMap, s.Name, s.Optional).addFiles(s.Items, s.Optional, used)
+			f.addReference(KindConfigMap, s.Name, s.Optional).addFiles(s.Items, s.Optional, used)
 		}
 		if s := v.Projected.Sources[i].Secret; s != nil {
-			f.add(KindSecret, s.Name, s.Optional).addFiles(s.Items, s.Optional, used)
+			f.addReference(KindSecret, s.Name, s.Optional).addFiles(s.Items, s.Optional, used)
 		}
 	}
 }
@@ -121,7 +121,7 @@ func (f referencesByID) addVolume(v *corev1.Volume, used mounted) {
 // addFiles records the keys that are files of a mounted volume: the keys of the items, or all keys.
 func (r *ConfigReference) addFiles(items []corev1.KeyToPath, optional *bool, used mounted) {
 	for i := range items {
-		if used.covers(items[i].Path) {
+		if used.coversFile(items[i].Path) {
 			r.addKey(items[i].Key, optional)
 		}
 	}
@@ -161,8 +161,8 @@ func mountedPaths(spec *corev1.PodSpec, volume string) mounted {
 	return used
 }
 
-// covers reports whether a file of the volume is below a mounted path.
-func (m *mounted) covers(file string) bool {
+// coversFile reports whether a file of the volume is below a mounted path.
+func (m *mounted) coversFile(file string) bool {
 	file = path.Clean(file)
 	return m.whole || slices.ContainsFunc(m.paths, func(p string) bool {
 		return p == "." || p == file || strings.HasPrefix(file, p+"/")

@@ -82,10 +82,10 @@ func TestMergeDefaults(t *testing.T) {
 			app, want := newDefaultedApp(t, c.app), newDefaultedApp(t, c.want)
 			before := app.DeepCopy()
 			with := AppSpec(app).WithDefaults(taken(app, defaultsOf(t, c.defaults)))
-			if diff := cmp.Diff(string(canonical(&want.Spec.WorkloadSpec)), string(canonical(with.Workload()))); diff != "" {
+			if diff := cmp.Diff(string(canonicalJSON(&want.Spec.WorkloadSpec)), string(canonicalJSON(with.Workload()))); diff != "" {
 				t.Errorf("the workload (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(string(canonical(&want.Spec.ServingSpec)), string(canonical(with.Serving()))); diff != "" {
+			if diff := cmp.Diff(string(canonicalJSON(&want.Spec.ServingSpec)), string(canonicalJSON(with.Serving()))); diff != "" {
 				t.Errorf("around the pods (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(before, app); diff != "" {
@@ -107,7 +107,7 @@ func TestLayersOfDefaults(t *testing.T) {
 	operator := spec("defaults: {size: small, podAnnotations: {a: '1', b: '1'}}\nsizes: {huge: {limits: {cpu: '8'}}, small: {limits: {cpu: '1'}}}")
 	own := spec("defaults: {resources: {limits: {cpu: '2'}}, podAnnotations: {b: '2'}}\nsizes: {small: {limits: {cpu: '3'}}}")
 	got := LayerDefaults(operator, nil, own)
-	if diff := cmp.Diff(string(canonical(defaultsOf(t, "resources: {limits: {cpu: '2'}}\npodAnnotations: {a: '1', b: '2'}"))), string(canonical(got.Fields))); diff != "" {
+	if diff := cmp.Diff(string(canonicalJSON(defaultsOf(t, "resources: {limits: {cpu: '2'}}\npodAnnotations: {a: '1', b: '2'}"))), string(canonicalJSON(got.Fields))); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)
 	}
 	if got := got.Sizes.Resolve("small").String(); got != "small (cpu -/3)" {
@@ -229,12 +229,12 @@ func TestDefaultsAreFieldsOfApps(t *testing.T) {
 func TestDefaultsRecord(t *testing.T) {
 	app := newDefaultedApp(t, "podAnnotations: {b: '2'}\nwithoutDefaults: [minReadySeconds, tolerations]")
 	record := taken(app, defaultsOf(t, "podAnnotations: {a: '1', b: '1'}\nminReadySeconds: 5\ndisruptionBudget: {}\nsize: small"))
-	got, err := record.decode()
+	got, err := record.decodeRecord()
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := `{"fields":{"podAnnotations":{"a":"1"},"size":"small","disruptionBudget":{}},"without":["minReadySeconds"]}`
-	if diff := cmp.Diff(want, string(canonical(got))); diff != "" {
+	if diff := cmp.Diff(want, string(canonicalJSON(got))); diff != "" {
 		t.Errorf("the record (-want +got):\n%s", diff)
 	}
 	in := Inputs{Rendering: RenderingLatest, Defaults: record}
@@ -362,8 +362,8 @@ func FuzzDefaults(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		src := specs.FromBytes(data)
 		a, b, c := randomDefaults(t, src), randomDefaults(t, src), randomDefaults(t, src)
-		before := string(canonical([]*appv1.Defaults{a, b, c}))
-		text := func(d *appv1.Defaults) string { return string(canonical(d)) }
+		before := string(canonicalJSON([]*appv1.Defaults{a, b, c}))
+		text := func(d *appv1.Defaults) string { return string(canonicalJSON(d)) }
 		if one, other := text(MergeDefaults(MergeDefaults(a, b), c)), text(MergeDefaults(a, MergeDefaults(b, c))); one != other {
 			t.Errorf("the order matters:\n%s", cmp.Diff(one, other))
 		}
@@ -377,7 +377,7 @@ func FuzzDefaults(f *testing.F) {
 		blocks := randomWhenStated(t, src)
 		checkWhenStated(t, blocks, randomWhenStated(t, src), randomWhenStated(t, src))
 		checkTaken(t, app, MergeDefaults(a, b), blocks)
-		if after := string(canonical([]*appv1.Defaults{a, b, c})); after != before {
+		if after := string(canonicalJSON([]*appv1.Defaults{a, b, c})); after != before {
 			t.Errorf("a layer was changed:\n%s", cmp.Diff(before, after))
 		}
 	})
@@ -393,10 +393,10 @@ func checkTaken(t *testing.T, app *appv1.App, d *appv1.Defaults, blocks *appv1.W
 	with := AppSpec(app).WithDefaults(record)
 	direct, around := withDefaults(d, &app.Spec.WorkloadSpec, &app.Spec.ServingSpec, app.Spec.WithoutDefaults)
 	fillBlocks(blocks, &around, app.Spec.WithoutDefaults)
-	if diff := cmp.Diff(string(canonical(&direct)), string(canonical(with.Workload()))); diff != "" {
+	if diff := cmp.Diff(string(canonicalJSON(&direct)), string(canonicalJSON(with.Workload()))); diff != "" {
 		t.Errorf("the record means another workload (-merged +record):\n%s", diff)
 	}
-	if diff := cmp.Diff(string(canonical(&around)), string(canonical(with.Serving()))); diff != "" {
+	if diff := cmp.Diff(string(canonicalJSON(&around)), string(canonicalJSON(with.Serving()))); diff != "" {
 		t.Errorf("the record means other objects (-merged +record):\n%s", diff)
 	}
 	checkStated(t, &app.Spec.WorkloadSpec, with.Workload())
@@ -408,7 +408,7 @@ func checkStated(t *testing.T, stated, merged any) {
 	t.Helper()
 	var own, all map[string]any
 	for into, spec := range map[*map[string]any]any{&own: stated, &all: merged} {
-		if err := json.Unmarshal(canonical(spec), into); err != nil {
+		if err := json.Unmarshal(canonicalJSON(spec), into); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -48,7 +48,7 @@ var noDefaults recordedDefaults
 
 // recordDefaults returns the record of defaults.
 func recordDefaults(taken recordedDefaults) DefaultsRecord {
-	plain := string(canonical(&taken))
+	plain := string(canonicalJSON(&taken))
 	if plain == "{}" {
 		return ""
 	}
@@ -77,8 +77,8 @@ func Decompress(text string, most int) ([]byte, error) {
 	return data, nil
 }
 
-// decode returns the content of a record. The caller must not change it.
-func (r DefaultsRecord) decode() (*recordedDefaults, error) {
+// decodeRecord returns the content of a record. The caller must not change it.
+func (r DefaultsRecord) decodeRecord() (*recordedDefaults, error) {
 	if r == "" {
 		return &noDefaults, nil
 	}
@@ -86,14 +86,14 @@ func (r DefaultsRecord) decode() (*recordedDefaults, error) {
 		return nil, fmt.Errorf("unreadable defaults: more than %d bytes", MaxDefaultsRecord)
 	}
 	found := decodedDefaults.get(string(r), func() decodedRecord {
-		taken, err := r.unpack()
+		taken, err := r.unpackRecord()
 		return decodedRecord{taken: taken, err: err}
 	})
 	return found.taken, found.err
 }
 
-// unpack decodes a record within bounds, as any writer of the workload object can edit the record.
-func (r DefaultsRecord) unpack() (*recordedDefaults, error) {
+// unpackRecord decodes a record within bounds, as any writer of the workload object can edit the record.
+func (r DefaultsRecord) unpackRecord() (*recordedDefaults, error) {
 	plain, err := Decompress(string(r), maxRecordedDefaults)
 	if err != nil {
 		return nil, fmt.Errorf("defaults: %w", err)
@@ -113,30 +113,30 @@ func (r DefaultsRecord) Equal(other DefaultsRecord) bool {
 	if r == other {
 		return true
 	}
-	is, err := r.decode()
+	is, err := r.decodeRecord()
 	if err != nil {
 		return false
 	}
-	was, err := other.decode()
-	return err == nil && bytes.Equal(canonical(is), canonical(was))
+	was, err := other.decodeRecord()
+	return err == nil && bytes.Equal(canonicalJSON(is), canonicalJSON(was))
 }
 
 // Digest returns a short text that identifies the meaning of a record. It is empty for no defaults, and for a record that cannot be read.
 func (r DefaultsRecord) Digest() string {
-	taken, err := r.decode()
+	taken, err := r.decodeRecord()
 	if r == "" || err != nil {
 		return ""
 	}
-	return hexSum(canonical(taken))[:digestLength]
+	return hexSum(canonicalJSON(taken))[:digestLength]
 }
 
 // WithAround returns the record with the fields around the pods of another record. A record that cannot be read is returned as it is.
 func (r DefaultsRecord) WithAround(of DefaultsRecord) DefaultsRecord {
-	taken, err := r.decode()
+	taken, err := r.decodeRecord()
 	if err != nil {
 		return r
 	}
-	other, err := of.decode()
+	other, err := of.decodeRecord()
 	if err != nil {
 		return r
 	}
@@ -153,7 +153,7 @@ func (r DefaultsRecord) WithAround(of DefaultsRecord) DefaultsRecord {
 // OptsOut reports whether a change of the fields that a resource does without changes its pods: the record has a field of the pods that the
 // resource does without by now, or lacks a field that the resource did without.
 func (r DefaultsRecord) OptsOut(without []string) bool {
-	taken, err := r.decode()
+	taken, err := r.decodeRecord()
 	if err != nil {
 		return false
 	}
@@ -171,10 +171,10 @@ func (r DefaultsRecord) OptsOut(without []string) bool {
 	return false
 }
 
-// apply returns the fields of a resource with the recorded defaults. The result may share values with the arguments, and has none of the
-// record. A record that cannot be read adds nothing: DecodeInputs refuses it.
-func (r DefaultsRecord) apply(workload *appv1.WorkloadSpec, serving *appv1.ServingSpec, without []string) (appv1.WorkloadSpec, appv1.ServingSpec) {
-	taken, err := r.decode()
+// defaultedFields returns the fields of a resource with the recorded defaults. The result may share values with the arguments, and has none
+// of the record. A record that cannot be read adds nothing: DecodeInputs refuses it.
+func (r DefaultsRecord) defaultedFields(workload *appv1.WorkloadSpec, serving *appv1.ServingSpec, without []string) (appv1.WorkloadSpec, appv1.ServingSpec) {
+	taken, err := r.decodeRecord()
 	if r == "" || err != nil {
 		return *workload, *serving
 	}
@@ -208,7 +208,7 @@ func DefaultsCurrent(spec Spec, used, present DefaultsRecord) bool {
 	}
 	content := func(record DefaultsRecord) []byte {
 		with := spec.WithDefaults(record)
-		return append(canonical(with.Workload()), canonical(with.Serving())...)
+		return append(canonicalJSON(with.Workload()), canonicalJSON(with.Serving())...)
 	}
 	return bytes.Equal(content(used), content(present))
 }

@@ -8,8 +8,8 @@ import (
 
 // buildDeployment returns the Deployment that runs the workload's pods.
 func buildDeployment(w *Workload) *appsv1.Deployment {
-	meta := w.meta()
-	meta.Labels, meta.Annotations = w.override(w.OwnLabels), merged(w.Annotations, w.OwnAnnotations, w.Record)
+	meta := w.objectMeta()
+	meta.Labels, meta.Annotations = w.overriddenLabels(w.OwnLabels), mergedMaps(w.Annotations, w.OwnAnnotations, w.Record)
 	template := w.Template
 	if w.TemplateKept { // A template without containers is not applied.
 		template = corev1.PodTemplateSpec{}

@@ -23,7 +23,7 @@ func PodDisruptionBudget(w *Workload) *policyv1.PodDisruptionBudget {
 	}
 	return &policyv1.PodDisruptionBudget{
 		TypeMeta:   metav1.TypeMeta{APIVersion: policyv1.SchemeGroupVersion.String(), Kind: "PodDisruptionBudget"},
-		ObjectMeta: w.meta(),
+		ObjectMeta: w.objectMeta(),
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			MinAvailable:               spec.MinAvailable,
 			MaxUnavailable:             spec.MaxUnavailable,

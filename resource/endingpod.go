@@ -33,7 +33,7 @@ func endingPod(template *corev1.PodSpec, container string) corev1.PodSpec {
 	pod := template.DeepCopy()
 	at := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == container })
 	pod.Containers = []corev1.Container{pod.Containers[max(at, 0)]}
-	pod.InitContainers = sidecars(pod.InitContainers)
+	pod.InitContainers = sidecarContainers(pod.InitContainers)
 	main := &pod.Containers[0]
 	main.Ports, main.LivenessProbe, main.ReadinessProbe, main.StartupProbe, main.Lifecycle = nil, nil, nil, nil, nil
 	endPod(pod)

@@ -64,4 +64,4 @@ func hasAmounts(template *corev1.PodTemplateSpec, container string, amounts Amou
 
 // TemplateSize returns the length of a pod template as JSON. Of two templates that both match a live one, the longer one states
 // more.
-func TemplateSize(template *corev1.PodTemplateSpec) int { return len(canonical(template)) }
+func TemplateSize(template *corev1.PodTemplateSpec) int { return len(canonicalJSON(template)) }

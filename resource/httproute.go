@@ -23,7 +23,7 @@ func HTTPRoute(w *Workload) *gatewayv1.HTTPRoute {
 	}
 	route := &gatewayv1.HTTPRoute{
 		TypeMeta:   metav1.TypeMeta{APIVersion: gatewayv1.GroupVersion.String(), Kind: "HTTPRoute"},
-		ObjectMeta: w.with(spec.Annotations),
+		ObjectMeta: w.annotatedMeta(spec.Annotations),
 	}
 	for i := range spec.ParentRefs {
 		route.Spec.ParentRefs = append(route.Spec.ParentRefs, parentOf(&spec.ParentRefs[i]))

@@ -63,7 +63,7 @@ selector: {matchLabels: {app.huolala.cn/app: shop}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := built(t)(App(servingApp(t, c.given), BuildOptions{Inputs: Inputs{Rendering: RenderingLatest}}))
-			around := w.around()
+			around := w.objectsAround()
 			if len(around) != 1 {
 				t.Fatalf("%d objects", len(around))
 			}

@@ -15,7 +15,7 @@ import (
 // shape the pods and which an autoscaler of the custom resource changes all the time. workload returns the workload in a spec; it
 // gets copies, and may clear fields in them that do not shape the pods.
 func specChanged[T any](spec *T, record string, workload func(*T) *appv1.WorkloadSpec) (bool, error) {
-	if record == string(canonical(spec)) {
+	if record == string(canonicalJSON(spec)) {
 		return false, nil // The most frequent case.
 	}
 	now := identityMeta(spec, workload)
@@ -37,19 +37,19 @@ func specChanged[T any](spec *T, record string, workload func(*T) *appv1.Workloa
 func identityMeta[T any](spec *T, workload func(*T) *appv1.WorkloadSpec) json.RawMessage {
 	var copied T
 	// The copy uses JSON, as T has no DeepCopy method in common.
-	_ = json.Unmarshal(canonical(spec), &copied)
+	_ = json.Unmarshal(canonicalJSON(spec), &copied)
 	if paused := reflect.ValueOf(&copied).Elem().FieldByName("Paused"); paused.IsValid() {
 		paused.SetZero()
 	}
 	w := workload(&copied)
 	w.Replicas = nil
 	w.ImagePullPolicy = pullPolicy(w)
-	w.Resources = resources(w.Resources)
+	w.Resources = storedResources(w.Resources)
 	for i := range w.Ports {
 		w.Ports[i].Protocol = portProtocol(w.Ports[i])
 		w.Ports[i].TargetPort = ptr.To(targetPort(w.Ports[i]))
 	}
-	return canonical(&copied)
+	return canonicalJSON(&copied)
 }
 
 // identityOf returns a function that calls identityMeta when the result is needed.

@@ -32,7 +32,7 @@ func TestIdentityStatesDefaults(t *testing.T) {
 		with := without.DeepCopy()
 		c.state(with)
 		for _, specs := range [][2]*appv1.AppSpec{{without, with}, {with, without}} {
-			for _, record := range []string{string(canonical(specs[0])), hashSpec(identityMeta(specs[0], appWorkload))} {
+			for _, record := range []string{string(canonicalJSON(specs[0])), hashSpec(identityMeta(specs[0], appWorkload))} {
 				if changed, err := appChanged(specs[1], record); changed == c.same || err != nil {
 					t.Errorf("%s, record %.10s: the spec has changed: %t, %v", name, record, changed, err)
 				}
@@ -45,14 +45,14 @@ func TestIdentityStatesDefaults(t *testing.T) {
 func TestIdentityLeavesPausedOut(t *testing.T) {
 	spec := &appv1.AppSpec{}
 	spec.Image = "nginx"
-	record := string(canonical(spec))
+	record := string(canonicalJSON(spec))
 	spec.Paused = true
 	if changed, err := appChanged(spec, record); changed || err != nil {
 		t.Errorf("a paused App has changed: %t, %v", changed, err)
 	}
 	box := &appv1.ModelBox{}
 	box.Spec.Image = "nginx"
-	record = string(canonical(box.Spec))
+	record = string(canonicalJSON(box.Spec))
 	box.Spec.Paused = true
 	if changed, err := ModelBoxSpec(box).Changed(record, ScopePods); changed || err != nil {
 		t.Errorf("a paused ModelBox has changed: %t, %v", changed, err)

@@ -25,7 +25,7 @@ func Ingress(w *Workload) *networkingv1.Ingress {
 	}
 	ingress := &networkingv1.Ingress{
 		TypeMeta:   metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "Ingress"},
-		ObjectMeta: w.with(spec.Annotations),
+		ObjectMeta: w.annotatedMeta(spec.Annotations),
 		Spec:       networkingv1.IngressSpec{IngressClassName: spec.ClassName},
 	}
 	pathType := cmp.Or(spec.PathType, networkingv1.PathTypePrefix)

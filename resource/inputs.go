@@ -95,13 +95,13 @@ func DecodeInputs(recorded string) (Inputs, error) {
 	if !slices.Contains(Renderings(), in.Rendering) {
 		return Inputs{}, fmt.Errorf("rendering %d is not known to this release", in.Rendering)
 	}
-	if err := in.Config.check(); err != nil {
+	if err := in.Config.checkSums(); err != nil {
 		return Inputs{}, err
 	}
-	if _, err := in.Defaults.decode(); err != nil {
+	if _, err := in.Defaults.decodeRecord(); err != nil {
 		return Inputs{}, err
 	}
-	if err := in.Wave.check(); err != nil {
+	if err := in.Wave.checkWave(); err != nil {
 		return Inputs{}, err
 	}
 	if in.Size.Name == "" {
@@ -110,7 +110,7 @@ func DecodeInputs(recorded string) (Inputs, error) {
 	if wrong := validation.IsDNS1123Label(string(in.Size.Name)); !in.Size.Name.Named() || len(wrong) > 0 {
 		return Inputs{}, fmt.Errorf("unreadable inputs: %.100q is no name of a size", in.Size.Name)
 	}
-	if errs := in.Size.check(field.NewPath("size")); len(errs) > 0 {
+	if errs := in.Size.checkAmounts(field.NewPath("size")); len(errs) > 0 {
 		return Inputs{}, fmt.Errorf("unreadable inputs: %w", errs.ToAggregate())
 	}
 	return in, nil

@@ -20,11 +20,11 @@ var KindModelBox = Kind{
 
 // ModelBox maps a ModelBox to its workload. The errors are about its podTemplatePatch and ports.
 func ModelBox(box *appv1.ModelBox, seen BuildOptions) (*Workload, field.ErrorList) {
-	spec, serving := seen.Inputs.Defaults.apply(&box.Spec.WorkloadSpec, &box.Spec.ServingSpec, box.Spec.WithoutDefaults)
+	spec, serving := seen.Inputs.Defaults.defaultedFields(&box.Spec.WorkloadSpec, &box.Spec.ServingSpec, box.Spec.WithoutDefaults)
 	if seen.Serving == nil {
 		seen.Serving = &serving
 	}
-	w, errs := workload(workloadMeta{
+	w, errs := buildWorkload(workloadMeta{
 		name:            box.Name,
 		namespace:       box.Namespace,
 		instance:        box.Name,
@@ -40,7 +40,7 @@ func ModelBox(box *appv1.ModelBox, seen BuildOptions) (*Workload, field.ErrorLis
 	recorded := box.Spec
 	recorded.Paused = false // Pausing does not change the pods.
 	recorded.ServingSpec, recorded.ReleaseSpec, recorded.WithoutDefaultsSpec = appv1.ServingSpec{}, appv1.ReleaseSpec{}, appv1.WithoutDefaultsSpec{}
-	w.record(&recorded, identityOf(&recorded, modelBoxWorkload(box.Name)), seen)
+	w.setRecord(&recorded, identityOf(&recorded, modelBoxWorkload(box.Name)), seen)
 	return w, errs
 }
 
@@ -80,7 +80,7 @@ func (s modelBoxSpec) WithDefaults(record DefaultsRecord) Spec {
 		return modelBoxSpec{s.box, s.box}
 	}
 	with := *s.box
-	with.Spec.WorkloadSpec, with.Spec.ServingSpec = record.apply(&s.box.Spec.WorkloadSpec, &s.box.Spec.ServingSpec, s.box.Spec.WithoutDefaults)
+	with.Spec.WorkloadSpec, with.Spec.ServingSpec = record.defaultedFields(&s.box.Spec.WorkloadSpec, &s.box.Spec.ServingSpec, s.box.Spec.WithoutDefaults)
 	return modelBoxSpec{s.box, &with}
 }
 

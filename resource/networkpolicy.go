@@ -16,7 +16,7 @@ func NetworkPolicy(w *Workload) *networkingv1.NetworkPolicy {
 	spec := w.Serving.NetworkPolicy.DeepCopy()
 	policy := &networkingv1.NetworkPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "NetworkPolicy"},
-		ObjectMeta: w.meta(),
+		ObjectMeta: w.objectMeta(),
 		Spec: networkingv1.NetworkPolicySpec{
 			PodSelector: metav1.LabelSelector{MatchLabels: w.Selector},
 			Ingress:     spec.Ingress,

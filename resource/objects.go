@@ -16,7 +16,7 @@ type Object interface {
 // data. Secret needs a password, which is not in the spec; Claim is for each live claim, as the StatefulSet controller creates
 // the claims.
 func (w *Workload) Objects() []Object {
-	objects := w.before()
+	objects := w.objectsBefore()
 	if w.RetainedFor != "" {
 		objects = append(objects, buildStatefulSet(w), buildHeadless(w))
 	} else {
@@ -28,5 +28,5 @@ func (w *Workload) Objects() []Object {
 	if service := buildService(w); service != nil {
 		objects = append(objects, service)
 	}
-	return append(objects, w.around()...)
+	return append(objects, w.objectsAround()...)
 }

@@ -38,20 +38,20 @@ func patchTemplate(template *corev1.PodTemplateSpec, spec *appv1.WorkloadSpec, i
 		return nil, true
 	}
 	at := &patching{raw: spec.PodTemplatePatch.Raw, path: p.path.Child("podTemplatePatch"), identity: identity, part: p}
-	result, errs := at.merge(template)
+	result, errs := at.mergeTemplate(template)
 	if len(errs) > 0 {
 		return errs, false
 	}
-	errs = at.identify(result)
+	errs = at.restoreIdentity(result)
 	usable = len(errs) == 0
 	errs = append(errs, rules.PodTemplate(template, result, p.claims, at.path)...)
 	*template = *result
 	return errs, usable
 }
 
-// merge returns the template with the patch applied.
-func (at *patching) merge(template *corev1.PodTemplateSpec) (*corev1.PodTemplateSpec, field.ErrorList) {
-	if errs := at.check(); len(errs) > 0 {
+// mergeTemplate returns the template with the patch applied.
+func (at *patching) mergeTemplate(template *corev1.PodTemplateSpec) (*corev1.PodTemplateSpec, field.ErrorList) {
+	if errs := at.checkStructure(); len(errs) > 0 {
 		return nil, errs
 	}
 	plain, err := json.Marshal(template)
@@ -139,20 +139,20 @@ func describeType(t reflect.Type) string {
 	return "an object"
 }
 
-// identify restores the labels of the workload's identity in a patched template, and removes the operator's annotations. It
+// restoreIdentity restores the labels of the workload's identity in a patched template, and removes the operator's annotations. It
 // returns an error for each label of the operator that the patch sets: such a label could make the pods belong to another
 // resource and its Service.
-func (at *patching) identify(result *corev1.PodTemplateSpec) field.ErrorList {
+func (at *patching) restoreIdentity(result *corev1.PodTemplateSpec) field.ErrorList {
 	var patch struct {
 		Metadata struct {
 			Labels map[string]any `json:"labels"`
 		} `json:"metadata"`
 	}
-	// A value of another type is skipped: merge has not applied it either.
+	// A value of another type is skipped: mergeTemplate has not applied it either.
 	_ = json.Unmarshal(at.raw, &patch)
 	stated := patch.Metadata.Labels
 	var errs field.ErrorList
-	for _, key := range slices.Sorted(maps.Keys(merged(result.Labels, keysOf(stated)))) {
+	for _, key := range slices.Sorted(maps.Keys(mergedMaps(result.Labels, keysOf(stated)))) {
 		reason := messageSetByOperator
 		switch {
 		case key == appv1.LabelName || key == appv1.LabelInstance || key == appv1.LabelComponent:
@@ -168,7 +168,7 @@ func (at *patching) identify(result *corev1.PodTemplateSpec) field.ErrorList {
 			errs = append(errs, field.Forbidden(at.path.Child("metadata", "labels").Key(key), reason))
 		}
 	}
-	result.Labels = merged(result.Labels, at.identity)
+	result.Labels = mergedMaps(result.Labels, at.identity)
 	maps.DeleteFunc(result.Annotations, func(key, _ string) bool { return strings.HasPrefix(key, appv1.GroupVersion.Group+"/") })
 	return errs
 }
@@ -182,8 +182,8 @@ func keysOf(m map[string]any) map[string]string {
 	return keys
 }
 
-// check validates the structure of the patch: it must be an object, and each item of a merged list must have its merge key.
-func (at *patching) check() field.ErrorList {
+// checkStructure validates the structure of the patch: it must be an object, and each item of a merged list must have its merge key.
+func (at *patching) checkStructure() field.ErrorList {
 	var patch any
 	if err := json.Unmarshal(at.raw, &patch); err != nil {
 		return field.ErrorList{field.Invalid(at.path, "a patch", messagePatchNotJSON)}

@@ -13,12 +13,12 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// pod returns the ports of the Service and the spec of each pod.
-func pod(p workloadMeta, spec *appv1.WorkloadSpec, selector map[string]string, in Inputs) ([]corev1.ServicePort, corev1.PodSpec) {
+// buildPod returns the ports of the Service and the spec of each pod.
+func buildPod(p workloadMeta, spec *appv1.WorkloadSpec, selector map[string]string, in Inputs) ([]corev1.ServicePort, corev1.PodSpec) {
 	spec = spec.DeepCopy()
 	servicePorts, offered, containerPorts := portsOf(spec, in)
 	main := mainContainer(p, spec, containerPorts, in)
-	main.LivenessProbe, main.ReadinessProbe, main.StartupProbe = probes(&spec.Probes, offered, p.restarts, in)
+	main.LivenessProbe, main.ReadinessProbe, main.StartupProbe = mainProbes(&spec.Probes, offered, p.restarts, in)
 	pod := corev1.PodSpec{
 		InitContainers:                spec.InitContainers,
 		Containers:                    append([]corev1.Container{main}, spec.Containers...),
@@ -30,7 +30,7 @@ func pod(p workloadMeta, spec *appv1.WorkloadSpec, selector map[string]string, i
 		NodeSelector:                  spec.NodeSelector,
 		Tolerations:                   spec.Tolerations,
 		Affinity:                      spec.Affinity,
-		TopologySpreadConstraints:     spread(spec.TopologySpreadConstraints, selector, in),
+		TopologySpreadConstraints:     spreadConstraints(spec.TopologySpreadConstraints, selector, in),
 		TerminationGracePeriodSeconds: spec.TerminationGracePeriodSeconds,
 		PriorityClassName:             spec.PriorityClassName,
 		RuntimeClassName:              spec.RuntimeClassName,
@@ -41,8 +41,8 @@ func pod(p workloadMeta, spec *appv1.WorkloadSpec, selector map[string]string, i
 	return servicePorts, pod
 }
 
-// sidecars returns the init containers that keep running next to the main container.
-func sidecars(init []corev1.Container) []corev1.Container {
+// sidecarContainers returns the init containers that keep running next to the main container.
+func sidecarContainers(init []corev1.Container) []corev1.Container {
 	return slices.DeleteFunc(slices.Clone(init), func(c corev1.Container) bool {
 		return ptr.Deref(c.RestartPolicy, "") != corev1.ContainerRestartPolicyAlways
 	})
@@ -59,7 +59,7 @@ func mainContainer(p workloadMeta, spec *appv1.WorkloadSpec, ports []corev1.Cont
 		Ports:           ports,
 		Env:             spec.Envs,
 		EnvFrom:         spec.EnvFrom,
-		Resources:       sized(spec, in),
+		Resources:       mainResources(spec, in),
 		VolumeMounts:    spec.VolumeMounts,
 		Lifecycle:       spec.Lifecycle,
 		SecurityContext: spec.SecurityContext,
@@ -73,17 +73,17 @@ func pullPolicy(spec *appv1.WorkloadSpec) corev1.PullPolicy {
 	return spec.ImagePullPolicy
 }
 
-// sized returns the main container's resources: the amounts of its named size, otherwise the resources of the spec.
-func sized(spec *appv1.WorkloadSpec, in Inputs) corev1.ResourceRequirements {
+// mainResources returns the main container's resources: the amounts of its named size, otherwise the resources of the spec.
+func mainResources(spec *appv1.WorkloadSpec, in Inputs) corev1.ResourceRequirements {
 	if in.Size.Name != "" {
-		return resources(corev1.ResourceRequirements{Requests: in.Size.Requests, Limits: in.Size.Limits})
+		return storedResources(corev1.ResourceRequirements{Requests: in.Size.Requests, Limits: in.Size.Limits})
 	}
-	return resources(spec.Resources)
+	return storedResources(spec.Resources)
 }
 
-// spread returns the topology spread constraints. A constraint without a selector gets the workload's own. By default, pods are
+// spreadConstraints returns the topology spread constraints. A constraint without a selector gets the workload's own. By default, pods are
 // spread over nodes and zones if possible.
-func spread(constraints []corev1.TopologySpreadConstraint, selector map[string]string, in Inputs) []corev1.TopologySpreadConstraint {
+func spreadConstraints(constraints []corev1.TopologySpreadConstraint, selector map[string]string, in Inputs) []corev1.TopologySpreadConstraint {
 	if len(constraints) == 0 && in.Rendering != RenderingTutorial {
 		for _, key := range []string{corev1.LabelHostname, corev1.LabelTopologyZone} {
 			constraints = append(constraints, corev1.TopologySpreadConstraint{
@@ -99,9 +99,9 @@ func spread(constraints []corev1.TopologySpreadConstraint, selector map[string]s
 	return constraints
 }
 
-// resources returns requests and limits as the API server stores them: empty lists are nil, and quantities are rounded up to a
+// storedResources returns requests and limits as the API server stores them: empty lists are nil, and quantities are rounded up to a
 // thousandth.
-func resources(r corev1.ResourceRequirements) corev1.ResourceRequirements {
+func storedResources(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Limits: resourceList(r.Limits), Requests: resourceList(r.Requests), Claims: r.Claims}
 }
 

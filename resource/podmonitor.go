@@ -39,13 +39,13 @@ func PodMonitor(w *Workload) *monitoringv1.PodMonitor {
 	}
 	monitor := &monitoringv1.PodMonitor{
 		TypeMeta:   metav1.TypeMeta{APIVersion: monitoringv1.SchemeGroupVersion.String(), Kind: monitoringv1.PodMonitorsKind},
-		ObjectMeta: w.meta(),
+		ObjectMeta: w.objectMeta(),
 		Spec: monitoringv1.PodMonitorSpec{
 			Selector:            metav1.LabelSelector{MatchLabels: w.Selector},
 			PodMetricsEndpoints: []monitoringv1.PodMetricsEndpoint{endpoint},
 		},
 	}
-	monitor.Labels = merged(w.Labels, spec.Labels)
+	monitor.Labels = mergedMaps(w.Labels, spec.Labels)
 	for _, key := range []string{appv1.LabelName, appv1.LabelInstance, appv1.LabelComponent, appv1.LabelManagedBy} {
 		monitor.Labels[key] = w.Labels[key] // The operator finds the object by these labels.
 	}

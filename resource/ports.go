@@ -27,7 +27,7 @@ func portsOf(spec *appv1.WorkloadSpec, in Inputs) (service []corev1.ServicePort,
 	if in.Rendering == RenderingTutorial {
 		service, offered = tutorialPorts(spec.Ports)
 	} else {
-		service, offered = namedPorts(spec.Ports, spec.ContainerPorts, slices.Concat(sidecars(spec.InitContainers), spec.Containers))
+		service, offered = namedPorts(spec.Ports, spec.ContainerPorts, slices.Concat(sidecarContainers(spec.InitContainers), spec.Containers))
 	}
 	all = slices.Clip(offered)
 	for _, p := range spec.ContainerPorts {
@@ -98,11 +98,11 @@ func namedPorts(spec []appv1.Port, stated []appv1.ContainerPort, others []corev1
 			declare("", targets[i].IntVal, portProtocol(p))
 		}
 	}
-	return offered(spec, targets), container
+	return offeredPorts(spec, targets), container
 }
 
-// offered returns the Service ports with their targets.
-func offered(spec []appv1.Port, targets []intstr.IntOrString) []corev1.ServicePort {
+// offeredPorts returns the Service ports with their targets.
+func offeredPorts(spec []appv1.Port, targets []intstr.IntOrString) []corev1.ServicePort {
 	names := portNames(spec)
 	service := make([]corev1.ServicePort, 0, len(spec))
 	for i, p := range spec {
@@ -122,7 +122,7 @@ func offered(spec []appv1.Port, targets []intstr.IntOrString) []corev1.ServicePo
 // endpoints.
 func unnamedTargets(w *Workload, path *field.Path) field.ErrorList {
 	known := map[string][]corev1.Protocol{}
-	for _, c := range slices.Concat(w.Template.Spec.Containers, sidecars(w.Template.Spec.InitContainers)) {
+	for _, c := range slices.Concat(w.Template.Spec.Containers, sidecarContainers(w.Template.Spec.InitContainers)) {
 		for _, p := range c.Ports {
 			known[p.Name] = append(known[p.Name], containerProtocol(p))
 		}
@@ -208,5 +208,5 @@ func tutorialPorts(spec []appv1.Port) ([]corev1.ServicePort, []corev1.ContainerP
 		seen[number] = true
 		declared = append(declared, corev1.ContainerPort{ContainerPort: number, Protocol: corev1.ProtocolTCP})
 	}
-	return offered(spec, targets), declared
+	return offeredPorts(spec, targets), declared
 }

@@ -48,13 +48,13 @@ func TestDefaultProbes(t *testing.T) {
 				spec.Startup = own
 			}
 			in := Inputs{Rendering: v.rendering}
-			liveness, readiness, startup := probes(spec, ports, v.restarts, in)
+			liveness, readiness, startup := mainProbes(spec, ports, v.restarts, in)
 			got := letter(liveness, own, "L") + letter(readiness, own, "R") + letter(startup, own, "S")
 			if got != v.want {
 				t.Errorf("%s, with %q stated: %q, want %q", v.what, c.stated, got, v.want)
 			}
 			spec.Disabled = true
-			if l, r, s := probes(spec, ports, v.restarts, in); l != spec.Liveness || r != spec.Readiness || s != spec.Startup {
+			if l, r, s := mainProbes(spec, ports, v.restarts, in); l != spec.Liveness || r != spec.Readiness || s != spec.Startup {
 				t.Errorf("%s, with %q stated: default probes are disabled, and there are others than the stated probes", v.what, c.stated)
 			}
 		}

@@ -42,7 +42,7 @@ func EncodeSpec(spec any, identity func() json.RawMessage, others map[string]str
 		room -= len(key) + len(value)
 	}
 	room = min(room, recordMax)
-	plain := canonical(spec)
+	plain := canonicalJSON(spec)
 	if len(plain) <= min(recordPlain, room) {
 		return string(plain), true
 	}
@@ -69,7 +69,7 @@ func DecodeSpec(record string, spec any) error {
 	plain := []byte(record)
 	if zipped, ok := strings.CutPrefix(record, gzipPrefix); ok {
 		var err error
-		if plain, err = unzip(zipped); err != nil {
+		if plain, err = unzipRecord(zipped); err != nil {
 			return fmt.Errorf("unreadable spec: %w", err)
 		}
 	}
@@ -79,8 +79,8 @@ func DecodeSpec(record string, spec any) error {
 	return nil
 }
 
-// unzip decompresses a record of EncodeSpec. The result is limited to bounds.MaxSpec.
-func unzip(zipped string) ([]byte, error) {
+// unzipRecord decompresses a record of EncodeSpec. The result is limited to bounds.MaxSpec.
+func unzipRecord(zipped string) ([]byte, error) {
 	r, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(zipped)))
 	if err != nil {
 		return nil, err
@@ -93,14 +93,14 @@ func unzip(zipped string) ([]byte, error) {
 	return plain, err
 }
 
-// canonical returns the JSON of v, with sorted keys of maps and the fields of a struct in their order.
-func canonical(v any) []byte {
+// canonicalJSON returns the JSON of v, with sorted keys of maps and the fields of a struct in their order.
+func canonicalJSON(v any) []byte {
 	// API types always have a JSON form.
 	data, _ := json.Marshal(v)
 	return data
 }
 
 func hashSpec(identity any) string {
-	sum := sha256.Sum256(canonical(identity))
+	sum := sha256.Sum256(canonicalJSON(identity))
 	return hashPrefix + hex.EncodeToString(sum[:])
 }

@@ -22,8 +22,8 @@ func specOf(t testing.TB, length int, text func(int) string) *appv1.AppSpec {
 	spec := &appv1.AppSpec{}
 	spec.Image = "nginx"
 	spec.Args = []string{""}
-	spec.Args[0] = text(length - len(canonical(spec)))
-	if got := len(canonical(spec)); got != length {
+	spec.Args[0] = text(length - len(canonicalJSON(spec)))
+	if got := len(canonicalJSON(spec)); got != length {
 		t.Fatalf("the spec has %d bytes, want %d", got, length)
 	}
 	return spec

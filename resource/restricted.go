@@ -9,9 +9,9 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// restrict sets the fields of a pod template that Pod Security's level restricted requires and that the template does not state.
+// restrictTemplate sets the fields of a pod template that Pod Security's level restricted requires and that the template does not state.
 // Without the profile, it changes nothing.
-func restrict(template *corev1.PodTemplateSpec, profile appv1.SecurityProfile) {
+func restrictTemplate(template *corev1.PodTemplateSpec, profile appv1.SecurityProfile) {
 	if profile != appv1.SecurityProfileRestricted {
 		return
 	}

@@ -35,13 +35,13 @@ func Guarded(obj metav1.Object) bool {
 }
 
 // Guard adds the annotations that protect an object from deletion by tools.
-func Guard(obj metav1.Object) { obj.SetAnnotations(merged(obj.GetAnnotations(), pruneGuards)) }
+func Guard(obj metav1.Object) { obj.SetAnnotations(mergedMaps(obj.GetAnnotations(), pruneGuards)) }
 
-// retained returns metadata without an owner reference. Its annotations name the resource that the object is kept for, and
+// retainedMeta returns metadata without an owner reference. Its annotations name the resource that the object is kept for, and
 // protect the object from deletion by tools.
-func (w *Workload) retained(meta metav1.ObjectMeta) metav1.ObjectMeta {
+func (w *Workload) retainedMeta(meta metav1.ObjectMeta) metav1.ObjectMeta {
 	meta.OwnerReferences = nil
-	meta.Annotations = merged(meta.Annotations, pruneGuards, map[string]string{appv1.AnnotationRetainedFor: w.RetainedFor})
+	meta.Annotations = mergedMaps(meta.Annotations, pruneGuards, map[string]string{appv1.AnnotationRetainedFor: w.RetainedFor})
 	return meta
 }
 
@@ -54,7 +54,7 @@ func (w *Workload) WithVolume(live *corev1.PersistentVolumeClaimSpec) *Workload 
 		wanted := &kept.Claims[i].Spec
 		wanted.AccessModes = live.AccessModes
 		wanted.StorageClassName = live.StorageClassName
-		wanted.Resources = claimed(*live.Resources.Requests.Storage())
+		wanted.Resources = storageRequest(*live.Resources.Requests.Storage())
 	}
 	return &kept
 }
@@ -67,7 +67,7 @@ func (w *Workload) WithClaimTemplates(live []corev1.PersistentVolumeClaim) *Work
 	for i := range kept.Claims {
 		wanted := &kept.Claims[i]
 		for j := range live {
-			if live[j].Name == wanted.Name && maps.Equal(merged(live[j].Annotations, pruneGuards), wanted.Annotations) {
+			if live[j].Name == wanted.Name && maps.Equal(mergedMaps(live[j].Annotations, pruneGuards), wanted.Annotations) {
 				wanted.Annotations = live[j].Annotations
 			}
 		}

@@ -20,7 +20,7 @@ func TestWithClaimTemplates(t *testing.T) {
 		volume string
 	}{
 		"a former one":     {former, true, DataVolume},
-		"today's":          {merged(former, pruneGuards), true, DataVolume},
+		"today's":          {mergedMaps(former, pruneGuards), true, DataVolume},
 		"another's":        {map[string]string{appv1.AnnotationRetainedFor: "CloudManager.other"}, false, DataVolume},
 		"none":             {nil, false, DataVolume},
 		"another volume's": {former, false, "other"},

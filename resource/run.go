@@ -56,7 +56,7 @@ func RunJob(d *appsv1.Deployment, services []corev1.Service, run *Run) *batchv1.
 		ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: run.Name, Labels: label},
 		Spec: batchv1.JobSpec{
 			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: merged(unselectedLabels(d, services), label), Annotations: annotations},
+				ObjectMeta: metav1.ObjectMeta{Labels: mergedMaps(unselectedLabels(d, services), label), Annotations: annotations},
 				Spec:       pod,
 			},
 			BackoffLimit:            ptr.To[int32](0), // A user's command runs once.

@@ -10,10 +10,10 @@ func SecretName(workload string) string { return workload + "auth" }
 
 // Secret returns the Secret with the credentials of the workload's data. It is retained as long as the data.
 func Secret(w *Workload, values map[string]string) *corev1.Secret {
-	meta := w.meta()
+	meta := w.objectMeta()
 	meta.Name = SecretName(w.Name)
 	if w.Retain {
-		meta = w.retained(meta)
+		meta = w.retainedMeta(meta)
 	}
 	data := make(map[string][]byte, len(values))
 	for key, value := range values {

@@ -28,7 +28,7 @@ func applyServerDefaults(pod *corev1.PodSpec) {
 }
 
 func applyContainerDefaults(c *corev1.Container, hostNetwork bool) {
-	c.Resources = resources(c.Resources)
+	c.Resources = storedResources(c.Resources)
 	applyPullPolicyDefault(&c.ImagePullPolicy, c.Image)
 	for i := range c.Env {
 		if from := c.Env[i].ValueFrom; from != nil {

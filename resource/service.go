@@ -17,9 +17,9 @@ func buildService(w *Workload) *corev1.Service {
 	if len(w.Ports) == 0 {
 		return nil
 	}
-	meta := w.meta()
+	meta := w.objectMeta()
 	meta.Name = w.ServiceName
-	meta.Labels, meta.Annotations = w.override(w.Access.Labels), merged(w.Annotations, w.Access.Annotations)
+	meta.Labels, meta.Annotations = w.overriddenLabels(w.Access.Labels), mergedMaps(w.Annotations, w.Access.Annotations)
 	service := &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Service"},
 		ObjectMeta: meta,

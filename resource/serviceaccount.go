@@ -14,7 +14,7 @@ func ServiceAccount(w *Workload) *corev1.ServiceAccount {
 	}
 	return &corev1.ServiceAccount{
 		TypeMeta:                     metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "ServiceAccount"},
-		ObjectMeta:                   w.with(spec.Annotations),
+		ObjectMeta:                   w.annotatedMeta(spec.Annotations),
 		AutomountServiceAccountToken: ptr.To(spec.AutomountToken),
 	}
 }

@@ -13,8 +13,8 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// before returns the auxiliary objects that must exist before the first pod starts: the ServiceAccount and the NetworkPolicy.
-func (w *Workload) before() []Object {
+// objectsBefore returns the auxiliary objects that must exist before the first pod starts: the ServiceAccount and the NetworkPolicy.
+func (w *Workload) objectsBefore() []Object {
 	if w.Serving == nil {
 		return nil
 	}
@@ -28,8 +28,8 @@ func (w *Workload) before() []Object {
 	return objects
 }
 
-// around returns the auxiliary objects that are applied after the Service.
-func (w *Workload) around() []Object {
+// objectsAround returns the auxiliary objects that are applied after the Service.
+func (w *Workload) objectsAround() []Object {
 	if w.Serving == nil {
 		return nil
 	}
@@ -72,10 +72,10 @@ func (w *Workload) serviceBackend(port *intstr.IntOrString) (int32, bool) {
 	return w.Ports[i].Port, true
 }
 
-// with returns the shared metadata with further annotations.
-func (w *Workload) with(annotations map[string]string) metav1.ObjectMeta {
-	meta := w.meta()
-	meta.Annotations = merged(w.Annotations, annotations)
+// annotatedMeta returns the shared metadata with further annotations.
+func (w *Workload) annotatedMeta(annotations map[string]string) metav1.ObjectMeta {
+	meta := w.objectMeta()
+	meta.Annotations = mergedMaps(w.Annotations, annotations)
 	return meta
 }
 

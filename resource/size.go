@@ -45,8 +45,8 @@ func BuiltInSizes() Sizes {
 	}
 }
 
-// check validates the amounts.
-func (a Amounts) check(at *field.Path) field.ErrorList {
+// checkAmounts validates the amounts.
+func (a Amounts) checkAmounts(at *field.Path) field.ErrorList {
 	if len(a.Requests)+len(a.Limits) == 0 {
 		return field.ErrorList{field.Required(at, messageSizeEmpty)}
 	}

@@ -15,8 +15,8 @@ import (
 
 // buildStatefulSet returns the StatefulSet that runs the workload's pods, each with volumes of its own.
 func buildStatefulSet(w *Workload) *appsv1.StatefulSet {
-	meta := w.meta()
-	meta.Labels, meta.Annotations = w.override(w.OwnLabels), merged(w.Annotations, w.OwnAnnotations, w.Record)
+	meta := w.objectMeta()
+	meta.Labels, meta.Annotations = w.overriddenLabels(w.OwnLabels), mergedMaps(w.Annotations, w.OwnAnnotations, w.Record)
 	whenDeleted := appsv1.RetainPersistentVolumeClaimRetentionPolicyType
 	if !w.Retain {
 		whenDeleted = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
@@ -51,9 +51,9 @@ func HeadlessName(workload string) string { return workload + "-headless" }
 // is ready. The Service records the inputs as well: the operator deletes the StatefulSet to grow its volumes, and recreates it
 // with the inputs of its pods.
 func buildHeadless(w *Workload) *corev1.Service {
-	meta := w.meta()
+	meta := w.objectMeta()
 	meta.Name = HeadlessName(w.Name)
-	meta.Annotations = merged(w.Annotations, map[string]string{
+	meta.Annotations = mergedMaps(w.Annotations, map[string]string{
 		appv1.AnnotationLastAppliedInputs: w.Record[appv1.AnnotationLastAppliedInputs],
 	})
 	service := &corev1.Service{
@@ -84,7 +84,7 @@ func claimTemplate(w *Workload, s *appv1.Storage) corev1.PersistentVolumeClaim {
 		ObjectMeta: w.claimMeta(DataVolume),
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes:      []corev1.PersistentVolumeAccessMode{mode},
-			Resources:        claimed(s.Size),
+			Resources:        storageRequest(s.Size),
 			StorageClassName: s.Class,
 			VolumeMode:       ptr.To(corev1.PersistentVolumeFilesystem),
 		},
@@ -115,9 +115,9 @@ func ClaimOrdinal(workload, claim string) (ordinal int32, ok bool) {
 
 // claimMeta returns the metadata of a claim or of its template.
 func (w *Workload) claimMeta(name string) metav1.ObjectMeta {
-	return w.retained(metav1.ObjectMeta{Name: name, Labels: w.claimLabels})
+	return w.retainedMeta(metav1.ObjectMeta{Name: name, Labels: w.claimLabels})
 }
 
-func claimed(size resource.Quantity) corev1.VolumeResourceRequirements {
+func storageRequest(size resource.Quantity) corev1.VolumeResourceRequirements {
 	return corev1.VolumeResourceRequirements{Requests: resourceList(corev1.ResourceList{corev1.ResourceStorage: size})}
 }

@@ -9,9 +9,9 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// strategy returns the rollout strategy. It always states maxSurge and maxUnavailable: if the API server set their defaults, the
+// rolloutStrategy returns the rollout strategy. It always states maxSurge and maxUnavailable: if the API server set their defaults, the
 // values would stay without an owner when the strategy becomes Recreate, which forbids them.
-func strategy(spec *appv1.WorkloadSpec) appsv1.DeploymentStrategy {
+func rolloutStrategy(spec *appv1.WorkloadSpec) appsv1.DeploymentStrategy {
 	if spec.Strategy == appsv1.RecreateDeploymentStrategyType {
 		return appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 	}
@@ -22,13 +22,13 @@ func strategy(spec *appv1.WorkloadSpec) appsv1.DeploymentStrategy {
 	return appsv1.DeploymentStrategy{
 		Type: appsv1.RollingUpdateDeploymentStrategyType,
 		RollingUpdate: &appsv1.RollingUpdateDeployment{
-			MaxSurge: step(spec.MaxSurge, both), MaxUnavailable: step(spec.MaxUnavailable, both),
+			MaxSurge: podsOrPercent(spec.MaxSurge, both), MaxUnavailable: podsOrPercent(spec.MaxUnavailable, both),
 		},
 	}
 }
 
-// step returns a number of pods or a percentage, both by default. A number in a string becomes a number.
-func step(stated *intstr.IntOrString, both intstr.IntOrString) *intstr.IntOrString {
+// podsOrPercent returns a number of pods or a percentage, both by default. A number in a string becomes a number.
+func podsOrPercent(stated *intstr.IntOrString, both intstr.IntOrString) *intstr.IntOrString {
 	if stated != nil {
 		both = *stated
 	}

@@ -68,14 +68,14 @@ func Task(task *appv1.Task, base *Base, size ResolvedSize) (*ScheduledJob, field
 		Name: task.Name, Namespace: task.Namespace, Owner: meta.owner, Path: meta.path, Profile: spec.SecurityProfile,
 		Annotations: spec.Annotations, Template: *template, container: meta.container,
 	}
-	w.label(meta, spec, meta.selector)
-	w.Labels = merged(w.Labels, meta.selector)
+	w.setLabels(meta, spec, meta.selector)
+	w.Labels = mergedMaps(w.Labels, meta.selector)
 	recorded := task.Spec
 	recorded.Paused = false // Pausing does not change the runs.
-	w.record(&recorded, func() json.RawMessage { return canonical(&recorded) }, BuildOptions{})
+	w.setRecord(&recorded, func() json.RawMessage { return canonicalJSON(&recorded) }, BuildOptions{})
 	delete(w.Record, appv1.AnnotationLastAppliedInputs)
-	object := w.meta()
-	object.Annotations = merged(object.Annotations, w.Record)
+	object := w.objectMeta()
+	object.Annotations = mergedMaps(object.Annotations, w.Record)
 	return &ScheduledJob{
 		CronJob:  &batchv1.CronJob{TypeMeta: cronJobType, ObjectMeta: object, Spec: cronJobSpec(&task.Spec, w)},
 		Workload: w,
@@ -122,10 +122,10 @@ func cronJobSpec(spec *appv1.TaskSpec, w *Workload) batchv1.CronJobSpec {
 // selector of a Deployment or the tools find the pods of an App, unless podLabels states the label.
 func taskTemplate(meta *workloadMeta, spec *appv1.TaskSpec, base *Base, size ResolvedSize) (*corev1.PodTemplateSpec, field.ErrorList) {
 	fields := spec.Workload()
-	_, own := pod(*meta, fields, meta.selector, Inputs{Rendering: RenderingLatest, Size: size})
+	_, own := buildPod(*meta, fields, meta.selector, Inputs{Rendering: RenderingLatest, Size: size})
 	endPod(&own)
 	template := &corev1.PodTemplateSpec{Spec: own}
-	identity := merged(map[string]string{appv1.LabelComponent: meta.component, appv1.LabelManagedBy: appv1.ManagedBy},
+	identity := mergedMaps(map[string]string{appv1.LabelComponent: meta.component, appv1.LabelManagedBy: appv1.ManagedBy},
 		statedLabels(spec.PodLabels), meta.selector)
 	if base != nil {
 		template.Spec = inheritPod(base.Template, &own, spec)
@@ -134,10 +134,10 @@ func taskTemplate(meta *workloadMeta, spec *appv1.TaskSpec, base *Base, size Res
 		maps.DeleteFunc(template.Labels, func(key, _ string) bool { return rules.IsJobLabel(key) })
 		meta.container = template.Spec.Containers[0].Name
 	}
-	template.Labels = merged(template.Labels, spec.PodLabels, identity)
-	template.Annotations = merged(template.Annotations, spec.PodAnnotations)
+	template.Labels = mergedMaps(template.Labels, spec.PodLabels, identity)
+	template.Annotations = mergedMaps(template.Annotations, spec.PodAnnotations)
 	errs, usable := patchTemplate(template, fields, identity, *meta)
-	restrict(template, spec.SecurityProfile)
+	restrictTemplate(template, spec.SecurityProfile)
 	applyServerDefaults(&template.Spec)
 	if usable {
 		errs = append(errs, endingFaults(template, base, meta)...)
@@ -155,14 +155,14 @@ func endingFaults(template *corev1.PodTemplateSpec, base *Base, meta *workloadMe
 			errs = append(errs, field.Forbidden(at.Child("spec", "containers").Key(c.Name), messageContainerNeverEnds))
 		}
 	}
-	if base != nil && len(base.Selector) > 0 && selects(base.Selector, template.Labels) {
+	if base != nil && len(base.Selector) > 0 && selectsLabels(base.Selector, template.Labels) {
 		errs = append(errs, field.Invalid(meta.path.Child("podLabels"), field.OmitValueType{}, messageLabelsOfApp))
 	}
 	return errs
 }
 
-// selects reports whether a selector selects labels.
-func selects(selector, labels map[string]string) bool {
+// selectsLabels reports whether a selector selects labels.
+func selectsLabels(selector, labels map[string]string) bool {
 	for key, value := range selector {
 		if is, ok := labels[key]; !ok || is != value {
 			return false
@@ -198,12 +198,12 @@ func inheritPod(template *corev1.PodTemplateSpec, own *corev1.PodSpec, spec *app
 	if len(own.HostAliases) > 0 {
 		pod.HostAliases = own.HostAliases
 	}
-	stated(&pod.AutomountServiceAccountToken, own.AutomountServiceAccountToken)
-	stated(&pod.SecurityContext, own.SecurityContext)
-	stated(&pod.Affinity, own.Affinity)
-	stated(&pod.TerminationGracePeriodSeconds, own.TerminationGracePeriodSeconds)
-	stated(&pod.RuntimeClassName, own.RuntimeClassName)
-	stated(&pod.DNSConfig, own.DNSConfig)
+	setStated(&pod.AutomountServiceAccountToken, own.AutomountServiceAccountToken)
+	setStated(&pod.SecurityContext, own.SecurityContext)
+	setStated(&pod.Affinity, own.Affinity)
+	setStated(&pod.TerminationGracePeriodSeconds, own.TerminationGracePeriodSeconds)
+	setStated(&pod.RuntimeClassName, own.RuntimeClassName)
+	setStated(&pod.DNSConfig, own.DNSConfig)
 	return pod
 }
 
@@ -228,11 +228,11 @@ func inheritMain(main, own *corev1.Container, spec *appv1.TaskSpec) {
 		main.Resources = own.Resources
 	}
 	main.VolumeMounts = overrideItems(main.VolumeMounts, own.VolumeMounts, func(m corev1.VolumeMount) string { return m.MountPath })
-	stated(&main.SecurityContext, own.SecurityContext)
+	setStated(&main.SecurityContext, own.SecurityContext)
 }
 
-// stated sets a field to a stated value, unless the value is nil.
-func stated[T any](into **T, value *T) {
+// setStated sets a field to a stated value, unless the value is nil.
+func setStated[T any](into **T, value *T) {
 	if value != nil {
 		*into = value
 	}

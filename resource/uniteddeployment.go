@@ -20,7 +20,7 @@ var KindUnitedDeployment = Kind{
 // podTemplatePatch and the ports of the template.
 func UnitedDeployment(ud *appv1.UnitedDeployment, seen BuildOptions) (*Workload, field.ErrorList) {
 	spec := templateSpec(ud)
-	w, errs := workload(workloadMeta{
+	w, errs := buildWorkload(workloadMeta{
 		name:        ud.Spec.DeploymentName,
 		namespace:   ud.Namespace,
 		instance:    ud.Name,
@@ -31,7 +31,7 @@ func UnitedDeployment(ud *appv1.UnitedDeployment, seen BuildOptions) (*Workload,
 		path:        field.NewPath("spec", "template"),
 		serviceType: corev1.ServiceTypeClusterIP,
 	}, spec, seen)
-	w.record(spec, identityOf(spec, identityFunc), seen)
+	w.setRecord(spec, identityOf(spec, identityFunc), seen)
 	return w, errs
 }
 

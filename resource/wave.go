@@ -22,8 +22,8 @@ type Wave struct {
 // IsZero reports whether there is no wave.
 func (w Wave) IsZero() bool { return w.Number == 0 && w.At.IsZero() && !w.Repairs }
 
-// check returns an error for a record that no wave makes.
-func (w Wave) check() error {
+// checkWave returns an error for a record that no wave makes.
+func (w Wave) checkWave() error {
 	if !w.IsZero() && (w.Number < 1 || w.At.IsZero()) {
 		return errors.New("unreadable inputs: a wave has a number from 1 on, and a time")
 	}
@@ -54,10 +54,10 @@ func (in Inputs) WithPresentDefaults(present *PresentDefaults, spec Spec, name s
 // DefaultsDigest returns a short text that differs between inputs with other defaults, or with another size. It does not depend on the version of Go.
 func (in *Inputs) DefaultsDigest() string {
 	var content []byte
-	if taken, err := in.Defaults.decode(); err == nil {
-		content = canonical(taken)
+	if taken, err := in.Defaults.decodeRecord(); err == nil {
+		content = canonicalJSON(taken)
 	}
-	content = bytes.Join([][]byte{content, canonical(&in.Size)}, []byte{0})
+	content = bytes.Join([][]byte{content, canonicalJSON(&in.Size)}, []byte{0})
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:10])
 }

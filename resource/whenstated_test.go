@@ -44,13 +44,13 @@ func TestWhenStated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			app, want := newDefaultedApp(t, c.app), newDefaultedApp(t, c.want)
 			far, near := defaultsSpecOf(t, c.far), defaultsSpecOf(t, c.near)
-			before := string(canonical([]any{app, far, near}))
+			before := string(canonicalJSON([]any{app, far, near}))
 			present := LayerDefaults(far, near)
 			with := AppSpec(app).WithDefaults(TakeDefaults(&present, AppSpec(app)))
-			if diff := cmp.Diff(string(canonical(&want.Spec.ServingSpec)), string(canonical(with.Serving()))); diff != "" {
+			if diff := cmp.Diff(string(canonicalJSON(&want.Spec.ServingSpec)), string(canonicalJSON(with.Serving()))); diff != "" {
 				t.Errorf("around the pods (-want +got):\n%s", diff)
 			}
-			if after := string(canonical([]any{app, far, near})); after != before {
+			if after := string(canonicalJSON([]any{app, far, near})); after != before {
 				t.Errorf("an argument was changed:\n%s", cmp.Diff(before, after))
 			}
 		})
@@ -113,7 +113,7 @@ func randomWhenStated(t testing.TB, src specs.Source) *appv1.WhenStated {
 // checkWhenStated merges random layers of blocks: the order of merging makes no difference, twice is as once, and an empty layer changes nothing.
 func checkWhenStated(t *testing.T, a, b, c *appv1.WhenStated) {
 	t.Helper()
-	before := string(canonical([]*appv1.WhenStated{a, b, c}))
+	before := string(canonicalJSON([]*appv1.WhenStated{a, b, c}))
 	merge := func(layers ...*appv1.WhenStated) *appv1.WhenStated {
 		merged := layers[0]
 		for _, layer := range layers[1:] {
@@ -122,7 +122,7 @@ func checkWhenStated(t *testing.T, a, b, c *appv1.WhenStated) {
 		}
 		return merged
 	}
-	text := func(d *appv1.WhenStated) string { return string(canonical(d)) }
+	text := func(d *appv1.WhenStated) string { return string(canonicalJSON(d)) }
 	if one, other := text(merge(merge(a, b), c)), text(merge(a, merge(b, c))); one != other {
 		t.Errorf("the order matters:\n%s", cmp.Diff(one, other))
 	}
@@ -134,7 +134,7 @@ func checkWhenStated(t *testing.T, a, b, c *appv1.WhenStated) {
 			t.Errorf("an empty layer changes:\n%s", cmp.Diff(text(a), alone))
 		}
 	}
-	if after := string(canonical([]*appv1.WhenStated{a, b, c})); after != before {
+	if after := string(canonicalJSON([]*appv1.WhenStated{a, b, c})); after != before {
 		t.Errorf("a layer was changed:\n%s", cmp.Diff(before, after))
 	}
 }

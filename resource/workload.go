@@ -128,9 +128,9 @@ type workloadMeta struct {
 	ownsComponent bool
 }
 
-// workload builds the common part of all kinds. The errors are about the podTemplatePatch, the ports, the pod labels, the size and the
+// buildWorkload builds the common part of all kinds. The errors are about the podTemplatePatch, the ports, the pod labels, the size and the
 // defaults.
-func workload(p workloadMeta, spec *appv1.WorkloadSpec, seen BuildOptions) (*Workload, field.ErrorList) {
+func buildWorkload(p workloadMeta, spec *appv1.WorkloadSpec, seen BuildOptions) (*Workload, field.ErrorList) {
 	p.container = cmp.Or(spec.ContainerName, p.container)
 	selector := seen.Selector
 	if selector == nil {
@@ -147,7 +147,7 @@ func workload(p workloadMeta, spec *appv1.WorkloadSpec, seen BuildOptions) (*Wor
 		OwnAnnotations:          spec.WorkloadAnnotations,
 		ownsComponent:           p.ownsComponent,
 		Selector:                selector,
-		Strategy:                strategy(spec),
+		Strategy:                rolloutStrategy(spec),
 		MinReadySeconds:         ptr.Deref(spec.MinReadySeconds, p.minReadySeconds),
 		RevisionHistoryLimit:    spec.RevisionHistoryLimit,
 		ProgressDeadlineSeconds: spec.ProgressDeadlineSeconds,
@@ -159,27 +159,27 @@ func workload(p workloadMeta, spec *appv1.WorkloadSpec, seen BuildOptions) (*Wor
 		otherAutoscaler:         seen.OtherAutoscaler,
 		Replicas:                desiredReplicas(spec.Replicas, seen),
 	}
-	own := w.label(p, spec, selector)
+	own := w.setLabels(p, spec, selector)
 	if w.Access.Type == "" {
 		w.Access.Type = defaultServiceType(p, w.Access.ClusterIP)
 	}
-	identity := merged(own, statedLabels(spec.PodLabels), p.selector, selector)
+	identity := mergedMaps(own, statedLabels(spec.PodLabels), p.selector, selector)
 	if seen.Inputs.Rendering == RenderingTutorial {
 		identity = selector
 	}
-	servicePorts, pod := pod(p, spec, selector, seen.Inputs)
+	servicePorts, pod := buildPod(p, spec, selector, seen.Inputs)
 	w.Ports = servicePorts
 	w.Template = corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: merged(spec.PodLabels, identity), Annotations: spec.PodAnnotations},
+		ObjectMeta: metav1.ObjectMeta{Labels: mergedMaps(spec.PodLabels, identity), Annotations: spec.PodAnnotations},
 		Spec:       pod,
 	}
 	errs, usable := patchTemplate(&w.Template, spec, identity, p)
 	w.refused = !usable
 	if sum := seen.Inputs.Config.Sum; sum != "" {
-		w.Template.Annotations = merged(w.Template.Annotations, map[string]string{appv1.AnnotationConfig: sum})
+		w.Template.Annotations = mergedMaps(w.Template.Annotations, map[string]string{appv1.AnnotationConfig: sum})
 	}
 	errs = append(errs, selectedOtherwise(spec.PodLabels, selector, p)...)
-	restrict(&w.Template, spec.SecurityProfile)
+	restrictTemplate(&w.Template, spec.SecurityProfile)
 	applyServerDefaults(&w.Template.Spec)
 	if usable && seen.Inputs.Rendering != RenderingTutorial {
 		errs = append(errs, unnamedTargets(w, p.path.Child("ports"))...)
@@ -208,8 +208,8 @@ func defaultServiceType(p workloadMeta, clusterIP string) corev1.ServiceType {
 	return p.serviceType
 }
 
-// label sets the labels of the objects and of the claims, and returns the operator's own labels.
-func (w *Workload) label(p workloadMeta, spec *appv1.WorkloadSpec, selector map[string]string) map[string]string {
+// setLabels sets the labels of the objects and of the claims, and returns the operator's own labels.
+func (w *Workload) setLabels(p workloadMeta, spec *appv1.WorkloadSpec, selector map[string]string) map[string]string {
 	own := map[string]string{
 		appv1.LabelName:      p.name,
 		appv1.LabelInstance:  p.instance,
@@ -217,7 +217,7 @@ func (w *Workload) label(p workloadMeta, spec *appv1.WorkloadSpec, selector map[
 		appv1.LabelManagedBy: appv1.ManagedBy,
 	}
 	stated := statedLabels(spec.Labels)
-	w.Labels = merged(spec.Labels, own, stated)
+	w.Labels = mergedMaps(spec.Labels, own, stated)
 	if p.ownsComponent {
 		w.Labels[appv1.LabelComponent] = p.component
 	}
@@ -226,7 +226,7 @@ func (w *Workload) label(p workloadMeta, spec *appv1.WorkloadSpec, selector map[
 			w.DefaultLabels = append(w.DefaultLabels, key)
 		}
 	}
-	w.claimLabels = merged(own, selector)
+	w.claimLabels = mergedMaps(own, selector)
 	return own
 }
 
@@ -254,21 +254,21 @@ func selectedOtherwise(given, selector map[string]string, p workloadMeta) field.
 	return errs
 }
 
-// record sets the workload's record of the spec and the inputs. identity returns the part of the spec that shapes the pods.
-func (w *Workload) record(spec any, identity func() json.RawMessage, seen BuildOptions) {
+// setRecord sets the workload's record of the spec and the inputs. identity returns the part of the spec that shapes the pods.
+func (w *Workload) setRecord(spec any, identity func() json.RawMessage, seen BuildOptions) {
 	if seen.Unrecorded {
 		return
 	}
 	var record string
-	record, w.Recorded = EncodeSpec(spec, identity, merged(w.Annotations, w.OwnAnnotations))
+	record, w.Recorded = EncodeSpec(spec, identity, mergedMaps(w.Annotations, w.OwnAnnotations))
 	w.Record = map[string]string{
 		appv1.AnnotationLastAppliedSpec:   record,
 		appv1.AnnotationLastAppliedInputs: seen.Inputs.Encode(),
 	}
 }
 
-// meta returns the metadata that all objects of a workload share.
-func (w *Workload) meta() metav1.ObjectMeta {
+// objectMeta returns the metadata that all objects of a workload share.
+func (w *Workload) objectMeta() metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name:            w.Name,
 		Namespace:       w.Namespace,
@@ -292,12 +292,13 @@ func (w *Workload) StatedLabels(obj metav1.Object) map[string]string {
 	return nil
 }
 
-// override returns the labels of every object with the labels that the spec states for one object. Labels that only the operator sets stay.
-func (w *Workload) override(stated map[string]string) map[string]string {
+// overriddenLabels returns the labels of every object with the labels that the spec states for one object. Labels that only the operator
+// sets stay.
+func (w *Workload) overriddenLabels(stated map[string]string) map[string]string {
 	if len(stated) == 0 {
 		return w.Labels
 	}
-	all := merged(w.Labels, stated)
+	all := mergedMaps(w.Labels, stated)
 	all[appv1.LabelManagedBy] = appv1.ManagedBy
 	if w.ownsComponent {
 		all[appv1.LabelComponent] = w.Labels[appv1.LabelComponent]
@@ -305,8 +306,8 @@ func (w *Workload) override(stated map[string]string) map[string]string {
 	return all
 }
 
-// merged returns all entries of several maps, nil for no entries; the last value of a key takes precedence.
-func merged(parts ...map[string]string) map[string]string {
+// mergedMaps returns all entries of several maps, nil for no entries; the last value of a key takes precedence.
+func mergedMaps(parts ...map[string]string) map[string]string {
 	var all map[string]string
 	for _, part := range parts {
 		if len(part) > 0 && all == nil {
