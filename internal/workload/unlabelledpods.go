@@ -87,7 +87,7 @@ func (p *PodCauses) ForgetOwner(manager string, owner types.NamespacedName) {
 func (p *PodCauses) beginReading(key Key) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r, now := p.readingOf(key), p.clock.Now()
+	r, now := p.ensureReading(key), p.clock.Now()
 	if r.since.IsZero() || r.since.After(now) {
 		r.since = now
 	}
@@ -102,14 +102,14 @@ func (p *PodCauses) beginReading(key Key) bool {
 func (p *PodCauses) noteCauses(key Key, pods []corev1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.readingOf(key).pods = pods
+	p.ensureReading(key).pods = pods
 }
 
 // recallCauses returns the causes of a workload that is not ready.
 func (p *PodCauses) recallCauses(key Key) unlabelledPods {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r, now := p.readingOf(key), p.clock.Now()
+	r, now := p.ensureReading(key), p.clock.Now()
 	again := r.read.Add(r.readInterval()).Sub(now)
 	if again <= 0 { // The namespace has used up its budget.
 		again = firstPodInterval
@@ -132,8 +132,8 @@ func (p *PodCauses) noteReady(key Key) {
 	}
 }
 
-// readingOf returns the reading of a workload. p.mu is held.
-func (p *PodCauses) readingOf(key Key) *podReading {
+// ensureReading returns the reading of a workload, and creates it if needed. p.mu is held.
+func (p *PodCauses) ensureReading(key Key) *podReading {
 	r := p.workloads[key]
 	if r != nil {
 		return r
