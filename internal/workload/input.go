@@ -35,7 +35,8 @@ type Input struct {
 	// them later.
 	wave       resource.Wave
 	awaitsWave bool
-	// MustWait is true where the spec may not be applied for now, Paused where the user wants no write.
+	// MustWait is true where the spec of a tier may not be applied yet, for a reason that package tiers reports. Paused is true where the user
+	// wants no write.
 	MustWait, Paused bool
 	// Before is the status as the last reconcile has reported it.
 	Before Status

@@ -22,20 +22,6 @@ import (
 // Unwatched is the time until an obstacle that is not watched is read again: a Secret, or a claim of others.
 const Unwatched = time.Minute
 
-// How has the way to apply a workload.
-type How struct {
-	// Whole is true to write nothing new if a part of the workload is refused.
-	Whole bool
-	// Earlier is true for an earlier spec, by which nothing is pruned.
-	Earlier bool
-	// Alone is true to leave out the independent objects, which have the present spec already.
-	Alone bool
-	// Prerequisites is true to apply the prerequisites of the first pod alone.
-	Prerequisites bool
-	// canary is the change of the canary.
-	canary canaryChange
-}
-
 // withTrouble returns the refusal of a spec together with what stands in the way of the last applied one.
 func withTrouble(refusal, err error) error {
 	if err == nil || errors.Is(err, reconciler.ErrStale) {

@@ -25,7 +25,7 @@ import (
 // newResult returns the result of a reconcile, and its error.
 func newResult(in *Input, want *decision, done *Outcomes) (Result, error) {
 	err := want.errorAfterApply(in, done)
-	inForce, why := want.specInForce()
+	inForce, why := want.holdInForce()
 	said := summarizeChanges(done.Changes)
 	auxiliary, retryAuxiliary := troubleOf(done.troubles)
 	about := aboutDatabase
@@ -74,8 +74,9 @@ func newResult(in *Input, want *decision, done *Outcomes) (Result, error) {
 	return made, err
 }
 
-// specInForce returns which spec is in force by a hold or a rollback, with the reason and the message.
-func (want *decision) specInForce() (reconciler.InForce, reconciler.ReasonAndMessage) {
+// holdInForce returns which spec is in force by a hold or a rollback, with the reason and the message; Present without one. The error of the reconcile
+// reports an earlier spec that is in force for want of a valid or a released one, and aboutCanary the spec next to a canary.
+func (want *decision) holdInForce() (reconciler.InForce, reconciler.ReasonAndMessage) {
 	if want.held == nil {
 		return reconciler.Present, reconciler.ReasonAndMessage{}
 	}

@@ -20,6 +20,20 @@ import (
 	"huolala.cn/app-operator/resource"
 )
 
+// How has the way to apply a workload.
+type How struct {
+	// Whole is true to write nothing new if a part of the workload is refused.
+	Whole bool
+	// Earlier is true for an earlier spec, by which nothing is pruned.
+	Earlier bool
+	// Alone is true to leave out the independent objects, which have the present spec already.
+	Alone bool
+	// Prerequisites is true to apply the prerequisites of the first pod alone.
+	Prerequisites bool
+	// canary is the change of the canary.
+	canary canaryChange
+}
+
 // newApplyRequest returns the request for the workload's objects. Objects that the operator has applied for the owner, and that the workload no
 // longer has, are pruned: at once under the workload's name, and under an earlier name once the pods of the workload are ready.
 // serviceGrace is for how long a former Service stays yet.
@@ -88,7 +102,9 @@ func (r *Reconciler) Applier(in *Input) Applier {
 	}
 }
 
-// applyDeployment applies a workload whose workload object is a Deployment.
+// applyDeployment applies a workload whose workload object is a Deployment. The order counts: the part of the workload is chosen before the canary is
+// added, which that part would remove; a refused change of the Service leaves the request before anything is tried; and node ports are freed last,
+// by the only write before the run.
 func (r *Reconciler) applyDeployment(ctx context.Context, in *Input, seen *Observed, w *resource.Workload, how How) *Outcomes {
 	if w.ServiceName != seen.ServiceName {
 		var err error

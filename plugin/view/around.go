@@ -32,7 +32,8 @@ type AroundType struct {
 	describe func(n *Node, obj *unstructured.Unstructured)
 }
 
-// AroundTypes are all of these types, in the order of a tree. Reading, showing, ejecting and checking rights use this list.
+// AroundTypes are these types, in the order of a tree, but for HorizontalPodAutoscalers, which have fields of their own in a Snapshot. Reading, showing, ejecting
+// and checking rights use this list.
 var AroundTypes = []AroundType{
 	{
 		Kind: "PodDisruptionBudget", Kinds: "PodDisruptionBudgets", Resource: policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets"),
