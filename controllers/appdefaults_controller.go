@@ -74,7 +74,7 @@ func (r *AppDefaultsReconciler) setupWithManager(mgr ctrl.Manager) error {
 		r.grants.RegisterLeader(queue)
 		return nil
 	}))
-	return b.Complete(r)
+	return b.Complete(holdAnswers(r.answers, r))
 }
 
 // onChange returns the AppDefaults that depend on changed ones. It is called on a stand-by too, which reads the last valid ones should a status

@@ -1,9 +1,13 @@
 package controllers
 
 import (
+	"context"
+
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"huolala.cn/app-operator/internal/answers"
 	"huolala.cn/app-operator/internal/content"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/waves"
@@ -25,6 +29,17 @@ type Deps struct {
 	grants *waves.Grants
 	// watched has the types that are watched, and how.
 	watched watchSet
+	// answers bounds the long answers of the API server that reconciles and plans hold, nil for no bound.
+	answers *answers.Budget
+}
+
+// holdAnswers returns a reconciler whose reconciles hold their long answers to their end.
+func holdAnswers(budget *answers.Budget, next reconcile.Reconciler) reconcile.Reconciler {
+	return reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+		held, release := budget.Hold(ctx)
+		defer release()
+		return next.Reconcile(held, req)
+	})
 }
 
 // newSkeleton returns the reconciler of a kind, with its steps.

@@ -82,7 +82,7 @@ func (k *kind) setupWithManager(mgr ctrl.Manager, s *Deps) error {
 			return handler.EnqueueRequestsFromMapFunc(k.mapFunc(s, row.Role))
 		}))
 	}
-	return s.watchDefaults(b, k.list()).Complete(k.reconciler(k, s))
+	return s.watchDefaults(b, k.list()).Complete(holdAnswers(s.answers, k.reconciler(k, s)))
 }
 
 // watchesType reports whether objects of a type concern resources of the kind.

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"huolala.cn/app-operator/internal/answers"
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/budget"
 	"huolala.cn/app-operator/internal/children"
@@ -126,6 +127,9 @@ func NewManager(cfg *rest.Config, opts Options) (*Manager, error) {
 		f := fence.New(ptr.Deref(opts.RenewDeadline, renewDeadline), opts.Clock)
 		opts.LeaderElectionConfig, cfg = f.Election(cfg), f.Work(cfg)
 	}
+	long := answers.New()
+	cfg = rest.CopyConfig(cfg)
+	cfg.Wrap(long.Wrap)
 	servers := takeServers(&opts.Options)
 	made, err := ctrl.NewManager(cfg, opts.Options)
 	if err != nil {
@@ -142,6 +146,7 @@ func NewManager(cfg *rest.Config, opts Options) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	shared.answers = long
 	noteBuild(&opts)
 	errs := []error{
 		mgr.Add(manager.RunnableFunc(resources.whileWorking(mgr.GetCache()))),

@@ -151,7 +151,9 @@ func (s *Deps) dryRun(ctx context.Context, k *kind, obj client.Object) (dryRun, 
 	dry := *s
 	dry.Client, dry.Records, dry.Content = apply.ReadOnly(s.Client), workload.NewRecords(), s.Content.Foresee()
 	dry.Mode, dry.Journal, dry.PodCauses = apply.DryRun, &workload.Journal{}, nil
-	report, err := k.plan(&dry)(ctx, copied)
+	held, release := s.answers.Hold(ctx)
+	defer release()
+	report, err := k.plan(&dry)(held, copied)
 	return dryRun{journal: dry.Journal, report: report, err: err, paused: paused}, nil
 }
 

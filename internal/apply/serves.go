@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/answers"
 	"huolala.cn/app-operator/internal/claim"
 	"huolala.cn/app-operator/internal/reconciler"
 )
@@ -67,8 +68,9 @@ func (n neighbours) Selecting(ctx context.Context, namespace string, do func(cla
 	return nil
 }
 
-// templatesChunk is how many objects that create pods one request returns: each may have the size of a large template.
-const templatesChunk = 10
+// firstChunk is how many objects that create pods the first request returns, and largestChunk how many a request returns at most. Each object may have
+// the size of a large template, so that a chunk grows from part to part as long as its answer finds room.
+const firstChunk, largestChunk = 4, 64
 
 // templatesTurn has one chunk at a time be read, in all engines of the process.
 var templatesTurn = make(chan struct{}, 1)
@@ -89,34 +91,46 @@ func (n neighbours) Templates(ctx context.Context, namespace string, do func(cla
 func (n neighbours) templatesIn(
 	ctx context.Context, namespace string, list client.ObjectList, do func(claim.Object, *corev1.PodTemplateSpec) bool,
 ) (more bool, err error) {
-	for more = true; more; {
-		from := list.GetContinue()
-		if err := n.readChunk(ctx, list, client.InNamespace(namespace), client.Limit(templatesChunk), client.Continue(from)); err != nil {
-			return false, fmt.Errorf("list workload objects: %w", err)
+	look := func(item runtime.Object) error {
+		workload, ok := item.(client.Object)
+		if template := claim.TemplateOf(item); more && ok && template != nil {
+			more = do(workload, template)
 		}
-		err := meta.EachListItem(list, func(item runtime.Object) error {
-			workload, ok := item.(client.Object)
-			if template := claim.TemplateOf(item); more && ok && template != nil {
-				more = do(workload, template)
-			}
-			return nil
-		})
-		if err != nil || list.GetContinue() == "" {
-			return more, err
+		return nil
+	}
+	more = true
+	for size, most := int64(firstChunk), int64(largestChunk); more; {
+		err := n.eachInChunk(ctx, list, look, client.InNamespace(namespace), client.Limit(size), client.Continue(list.GetContinue()))
+		switch {
+		case errors.Is(err, answers.ErrNoRoom) && size > 1:
+			size /= 2
+			most = size
+		case err != nil:
+			return false, fmt.Errorf("list workload objects: %w", err)
+		case list.GetContinue() == "":
+			return more, nil
+		default:
+			size = min(2*size, most)
 		}
 	}
 	return more, nil
 }
 
-// readChunk reads a part of a list from the API server, in its turn.
-func (n neighbours) readChunk(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+// eachInChunk reads a part of a list from the API server, in its turn, and calls do for each object. Nothing of the part is held afterwards.
+func (n neighbours) eachInChunk(ctx context.Context, list client.ObjectList, do func(runtime.Object) error, options ...client.ListOption) error {
 	select {
 	case templatesTurn <- struct{}{}:
-		defer func() { <-templatesTurn }()
-		return n.engine.live.List(ctx, list, options...)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	defer func() { <-templatesTurn }()
+	part, release := answers.HoldPart(ctx)
+	defer release()
+	if err := n.engine.live.List(part, list, options...); err != nil {
+		return err
+	}
+	defer func() { _ = meta.SetList(list, nil) }() // The next part does not wait for the collection of this one.
+	return meta.EachListItem(list, do)
 }
 
 // podAccount is the field of a pod by which the API server finds the pods of an account.

@@ -113,14 +113,17 @@ func TestHandshake(t *testing.T) {
 	}
 }
 
+// bodyOf returns the beginning of a JSON object, of a length.
+func bodyOf(length int) string { return ("{" + strings.Repeat("x", length))[:length] }
+
 // unfinished is a review of a size. All of it arrives but for its last ten bytes.
 func unfinished(size int) string {
-	return fmt.Sprintf("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", size+10, strings.Repeat("x", size))
+	return fmt.Sprintf("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", size+10, bodyOf(size))
 }
 
 // finished is a review of a size.
 func finished(path string, size int) string {
-	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", path, size, strings.Repeat("x", size))
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", path, size, bodyOf(size))
 }
 
 // TestUnfinishedBodies has attackers leave bodies unfinished, from one address and from many. What the bodies hold stays within the share of
@@ -196,14 +199,38 @@ func TestCost(t *testing.T) {
 	for values, want := range map[int64]int{0: http.StatusTeapot, -1: http.StatusTeapot, 1: http.StatusRequestEntityTooLarge} {
 		synctest.Test(t, func(t *testing.T) {
 			w := serve(t, Webhooks, nil)
-			most := Webhooks.Share()/(2*Webhooks.PerByte+Webhooks.PerValue) + values
-			text := strings.Repeat("1,", int(most))
+			most := (Webhooks.Share()-Webhooks.PerByte-Webhooks.PerValue)/(2*Webhooks.PerByte+Webhooks.PerValue) + values
+			text := "{" + strings.Repeat("1,", int(most))
 			c := w.dial(address(1))
 			c.send(fmt.Sprintf("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", len(text), text))
 			if status := c.status(); status != want {
 				t.Errorf("%d values are answered with %d, want %d", most, status, want)
 			}
 		})
+	}
+}
+
+// TestForms sends bodies that a decoder takes for JSON, and bodies that it takes for YAML or another format, whose cost nothing counts.
+func TestForms(t *testing.T) {
+	blank := strings.Repeat(" \n", 40<<10)
+	for text, want := range map[string]int{
+		``: http.StatusTeapot, `{}`: http.StatusTeapot, " \r\n\t{}": http.StatusTeapot, blank + `{}`: http.StatusTeapot, blank: http.StatusTeapot,
+		"-\n-\n": http.StatusUnsupportedMediaType, blank + "-\n": http.StatusUnsupportedMediaType, `[{}]`: http.StatusUnsupportedMediaType,
+		"---\n{}": http.StatusUnsupportedMediaType, "# a\n{}": http.StatusUnsupportedMediaType, "a: b": http.StatusUnsupportedMediaType,
+		"\ufeff{}": http.StatusUnsupportedMediaType, "k8s\x00": http.StatusUnsupportedMediaType, `"{"`: http.StatusUnsupportedMediaType,
+	} {
+		for _, form := range []string{"Content-Length: %[1]d\r\n\r\n%[2]s", "Transfer-Encoding: chunked\r\n\r\n%[1]x\r\n%[2]s\r\n0\r\n\r\n"} {
+			if text == "" && !strings.HasPrefix(form, "Content") {
+				continue
+			}
+			synctest.Test(t, func(t *testing.T) {
+				c := serve(t, Webhooks, nil).dial(address(1))
+				c.send("POST / HTTP/1.1\r\nHost: a\r\n" + fmt.Sprintf(form, len(text), text))
+				if status := c.status(); status != want {
+					t.Errorf("%.20q, %d bytes: %d, want %d", text, len(text), status, want)
+				}
+			})
+		}
 	}
 }
 

@@ -72,7 +72,7 @@ func (g *guard) makeRoom(ctx context.Context, held *claim, read *body) *refusal 
 
 // receiveBody reads the body of a request. The claim grows with it.
 func (g *guard) receiveBody(held *claim, r *http.Request) (*body, *refusal) {
-	read := &body{}
+	read, begun := &body{}, false
 	if r.ContentLength > g.limits.Body {
 		return nil, refusedSize
 	}
@@ -90,6 +90,13 @@ func (g *guard) receiveBody(held *claim, r *http.Request) (*body, *refusal) {
 		}
 		buffer := make([]byte, size)
 		n, err := fillBuffer(buffer, r.Body)
+		if !begun && g.limits.Objects {
+			if first := bytes.TrimLeft(buffer[:n], " \t\r\n"); len(first) > 0 {
+				if begun = true; first[0] != '{' { // The decoder of reviews takes any other body for YAML, which the budget cannot count.
+					return nil, refusedForm
+				}
+			}
+		}
 		read.length += int64(n)
 		read.values.countPart(buffer[:n])
 		read.parts = append(read.parts, bytes.NewReader(buffer[:n]))

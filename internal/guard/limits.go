@@ -26,6 +26,8 @@ type Limits struct {
 	// PerByte and PerValue are how much memory the handling of a body takes: for each byte, and for each JSON value, which may be as short as
 	// three bytes. A body that takes more than a quarter of the budget is too large.
 	PerByte, PerValue int64
+	// Objects is true if each body must be a JSON object.
+	Objects bool
 	// Arrival is how long a request may take from its first byte until all of it has been read, and then until there is room to handle
 	// it. It is the deadline of a TLS handshake, too.
 	Arrival time.Duration
@@ -39,7 +41,7 @@ type Limits struct {
 // the API server adds, is of a change that etcd refuses. The API server waits for an answer for two seconds. It has 200 changes in flight at a
 // time by default (--max-mutating-requests-inflight), each with a connection of its own; a quarter of the connections is 256.
 var Webhooks = Limits{
-	Connections: 1024, Body: 4 << 20, Budget: 144 << 20, PerByte: 5, PerValue: 160, Arrival: 3 * time.Second, Answer: 5 * time.Second,
+	Connections: 1024, Body: 4 << 20, Budget: 144 << 20, PerByte: 5, PerValue: 160, Objects: true, Arrival: 3 * time.Second, Answer: 5 * time.Second,
 }
 
 // Metrics are the limits of the metrics. The kubelet and scrapers have few connections.

@@ -11,6 +11,7 @@ const (
 	reasonSize        reason = "size"
 	reasonTime        reason = "time"
 	reasonBroken      reason = "broken"
+	reasonForm        reason = "form"
 	reasonRate        reason = "rate"
 )
 
@@ -35,4 +36,5 @@ var (
 	refusedSize   = &refusal{http.StatusRequestEntityTooLarge, reasonSize, "the body is too large"}
 	refusedTime   = &refusal{http.StatusRequestTimeout, reasonTime, "the body did not arrive in time"}
 	refusedBroken = &refusal{http.StatusBadRequest, reasonBroken, "the body could not be read"}
+	refusedForm   = &refusal{http.StatusUnsupportedMediaType, reasonForm, "the body must be a JSON object: send it as the API server does, beginning with {"}
 )

@@ -162,7 +162,7 @@ func exchanges(limits *Limits) map[string]exchange {
 		return fmt.Sprintf("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n%s\r\n", length, more)
 	}
 	chunk := func(text string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(text), text) }
-	body, end, late := strings.Repeat("x", int(limits.Body)), "0\r\n\r\n", http.StatusRequestTimeout
+	body, end, late := bodyOf(int(limits.Body)), "0\r\n\r\n", http.StatusRequestTimeout
 	whole, asked := chunk(body)+end, []int{http.StatusContinue, http.StatusTeapot}
 	if limits.Body == 0 {
 		whole, late = end, http.StatusRequestEntityTooLarge

@@ -110,7 +110,7 @@ var (
 	RequestsRefused = Definition{
 		Name: "app_operator_requests_refused_total", Type: Counter, Labels: []string{"server", labelReason},
 		Help:   "Number of requests and connections to the manager that were refused or given up because of its limits.",
-		Series: "one for each server (`webhooks`, `metrics`, `health probe`, `pprof`) and reason that occurred: `connections`, `budget`, `size`, `time`, `broken`, `rate`",
+		Series: "one for each server (`webhooks`, `metrics`, `health probe`, `pprof`) and reason that occurred: `connections`, `budget`, `size`, `time`, `broken`, `form`, `rate`",
 	}
 	CertificateExpiry = Definition{
 		Name: "app_operator_webhook_certificate_expiry_timestamp_seconds", Type: Gauge,

@@ -43,7 +43,7 @@ type victim struct {
 // attack is what a stranger does until the context ends. It calls began once the manager has had its first share of it.
 type attack struct {
 	name string
-	// fast is true for an attack that takes all the processor time it gets. The attackers of this test run on the same processors as the manager
+	// fast is true for an attack that takes all the processor time it gets, also that of the API server for what the manager reads. The attackers of this test run on the same processors as the manager
 	// and the API server, so that its ratio says nothing of the manager.
 	fast bool
 	// namespaces is in how many namespaces the tenant has the role, 0 for one.
@@ -64,8 +64,11 @@ var attacks = []attack{
 	{name: "unfinished reviews, again at once", fast: true, run: unfinished(60, 0, toWebhooks)},
 	{name: "unfinished requests for metrics", run: unfinished(60, slow, func(v *victim) target { return target{v.metrics, false} })},
 	{name: "unfinished probes", run: unfinished(60, slow, func(v *victim) target { return target{v.process.Probes, false} })},
-	{name: "forged reviews of many values", run: forgedReviews(16, time.Second)},
-	{name: "forged reviews, again at once", fast: true, run: forgedReviews(64, 0)},
+	{name: "forged reviews of many values", run: forgedReviews(manyValues, 16, time.Second)},
+	{name: "forged reviews, again at once", fast: true, run: forgedReviews(manyValues, 64, 0)},
+	{name: "reviews in YAML", run: forgedReviews(strings.Repeat("-\n", 1_750_000), 16, time.Second)},
+	{name: "NetworkPolicies of 650,000 rules to take over", restarts: 2, run: largePolicies},
+	{name: "Jobs of 150,000 arguments next to ServiceAccounts to take over", fast: true, restarts: 2, run: largeJobs},
 }
 
 // slow is how long an attacker waits until it sends again that has been refused.
@@ -294,11 +297,12 @@ func leaveUnfinished(ctx context.Context, at target, from int, text string, sent
 	}
 }
 
-// forgedReviews sends reviews of many short JSON values, from as many clients with 16 addresses. Each review takes 60 times its length to
-// decode.
-func forgedReviews(clients int, pause time.Duration) func(context.Context, *testing.T, *victim, func()) {
-	text := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"operation":"CREATE","object":{"metadata":{"managedFields":[` +
-		strings.TrimSuffix(strings.Repeat("{},", 100_000), ",") + `]}}}}`
+// manyValues is a review of many short JSON values. It takes 60 times its length to decode.
+var manyValues = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"operation":"CREATE","object":{"metadata":{"managedFields":[` +
+	strings.TrimSuffix(strings.Repeat("{},", 100_000), ",") + `]}}}}`
+
+// forgedReviews sends a review again and again, from as many clients with 16 addresses.
+func forgedReviews(text string, clients int, pause time.Duration) func(context.Context, *testing.T, *victim, func()) {
 	return func(ctx context.Context, _ *testing.T, v *victim, began func()) {
 		var group sync.WaitGroup
 		for i := range clients {

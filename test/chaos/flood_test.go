@@ -9,11 +9,14 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -45,6 +48,59 @@ func largeApps(ctx context.Context, t *testing.T, v *victim, began func()) {
 		}
 		return app
 	})
+}
+
+// largePolicies creates NetworkPolicies with the operator's label, whose rules decode into 24 times the bytes of an answer, and Apps that ask to take
+// them over. Each reconcile of an App reads its policy whole.
+func largePolicies(ctx context.Context, t *testing.T, v *victim, began func()) {
+	rules := make([]networkingv1.NetworkPolicyIngressRule, 650_000)
+	keepObjects(ctx, t, 2*of(4, 24), began, func(i int) client.Object {
+		ns, name := v.hostile[0], fmt.Sprintf("policy-%d", i/2)
+		if i%2 == 1 {
+			app := takesOver(ns, name)
+			app.Spec.NetworkPolicy = &appv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{{}}}
+			return app
+		}
+		return &networkingv1.NetworkPolicy{
+			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, Labels: map[string]string{appv1.LabelManagedBy: appv1.ManagedBy, appv1.LabelApp: name}},
+			Spec:       networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"z": "z"}}, Ingress: rules},
+		}
+	})
+}
+
+// largeJobs creates suspended Jobs with many arguments, and Apps that ask to take over ServiceAccounts: for each, the manager looks for other users of
+// the account among the Jobs.
+func largeJobs(ctx context.Context, t *testing.T, v *victim, began func()) {
+	args := make([]string, 150_000)
+	for i := range args {
+		args[i] = fmt.Sprintf("x%d", i)
+	}
+	apps := of(2, 12)
+	keepObjects(ctx, t, 2*apps+of(10, 120), began, func(i int) client.Object {
+		ns, name := v.hostile[0], fmt.Sprintf("account-%d", i/2)
+		switch {
+		case i >= 2*apps:
+			return &batchv1.Job{
+				ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: fmt.Sprintf("job-%d", i)},
+				Spec: batchv1.JobSpec{Suspend: ptr.To(true), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+					RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "a", Image: "a", Args: args}},
+				}}},
+			}
+		case i%2 == 1:
+			app := takesOver(ns, name)
+			app.Spec.ServiceAccount = &appv1.ServiceAccountSpec{Annotations: map[string]string{"a": "b"}}
+			return app
+		}
+		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
+	})
+}
+
+// takesOver returns an App without pods that asks to take over existing objects of its name.
+func takesOver(namespace, name string) *appv1.App {
+	app := newApp(objectMeta(namespace, name)).(*appv1.App)
+	app.Annotations = map[string]string{appv1.AnnotationAdopt: "true"}
+	app.Spec.Replicas = ptr.To[int32](0)
+	return app
 }
 
 // keepObjects creates objects, eight at a time, then begins, and deletes them at its end. The App of another tenant is measured once they are

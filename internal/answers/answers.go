@@ -1,0 +1,137 @@
+// Package answers bounds how much memory the answers of the API server take that reconciles and plans hold at the same time. Others choose how long an
+// object is, and a short text can decode into many times its length.
+package answers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+)
+
+const (
+	// FreeBytes is the length up to which an answer costs nothing: it never waits for long answers.
+	FreeBytes = 64 << 10
+	// BudgetBytes is what all long answers take at most at the same time, beyond FreeBytes of each. An object decodes into up to 24 times as many bytes.
+	BudgetBytes = 4 << 20
+	// waitTime is how long an answer waits for room. Two holders that wait for each other end so, and are tried again.
+	waitTime = 10 * time.Second
+	// step is by how many bytes a claim on the budget grows.
+	step = 64 << 10
+)
+
+// ErrNoRoom is the error of a request whose answer has found no room in the budget.
+var ErrNoRoom = errors.New("the answers that are held already leave no room for a long answer of the API server; retrying")
+
+// Budget is the memory for long answers.
+type Budget struct {
+	room *semaphore.Weighted
+	wait time.Duration
+}
+
+// New returns a budget of BudgetBytes.
+func New() *Budget { return &Budget{room: semaphore.NewWeighted(BudgetBytes), wait: waitTime} }
+
+// holder has what the answers of one reconcile take.
+type holder struct {
+	budget *Budget
+	mu     sync.Mutex
+	held   int64
+}
+
+// holderKey is the key of the holder in a context.
+type holderKey struct{}
+
+// Hold returns a context in whose requests long answers count, until release is called. Within another Hold, the inner one releases its own part. A nil
+// Budget bounds nothing.
+func (b *Budget) Hold(ctx context.Context) (held context.Context, release func()) {
+	if b == nil {
+		return ctx, func() {}
+	}
+	h := &holder{budget: b}
+	return context.WithValue(ctx, holderKey{}, h), h.release
+}
+
+// HoldPart returns a context for a part of the work of a Hold, whose answers are released with the part. Without a Hold, it bounds nothing.
+func HoldPart(ctx context.Context) (held context.Context, release func()) {
+	whole, ok := ctx.Value(holderKey{}).(*holder)
+	if !ok {
+		return ctx, func() {}
+	}
+	return whole.budget.Hold(ctx)
+}
+
+// holds returns how many bytes the holder has.
+func (h *holder) holds() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.held
+}
+
+// release gives back what the holder has.
+func (h *holder) release() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.budget.room.Release(h.held)
+	h.held = 0
+}
+
+// grow takes bytes of the budget for an answer. It waits for a while if others hold the room.
+func (h *holder) grow(ctx context.Context, n int64) error {
+	if h.holds()+n > BudgetBytes {
+		return ErrNoRoom
+	}
+	if !h.budget.room.TryAcquire(n) {
+		bounded, cancel := context.WithTimeout(ctx, h.budget.wait)
+		defer cancel()
+		if err := h.budget.room.Acquire(bounded, n); err != nil {
+			return fmt.Errorf("%w: %w", ErrNoRoom, err)
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.held += n
+	return nil
+}
+
+// Wrap returns a transport that counts the answers to the requests of a Hold.
+func (b *Budget) Wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(req *http.Request) (*http.Response, error) {
+		resp, err := next.RoundTrip(req)
+		if h, ok := req.Context().Value(holderKey{}).(*holder); ok && err == nil && resp.Body != nil {
+			resp.Body = &counted{ReadCloser: resp.Body, ctx: req.Context(), holder: h, room: FreeBytes}
+		}
+		return resp, err
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// counted is the body of an answer. It takes room in the budget as it is read.
+type counted struct {
+	io.ReadCloser
+	ctx    context.Context //nolint:containedctx // That of the request, as the body's reads have none.
+	holder *holder
+	// room is how many bytes can be read before the claim grows.
+	room int64
+}
+
+// Read implements io.Reader.
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.ReadCloser.Read(p[:min(len(p), step)])
+	if int64(n) > c.room {
+		if err := c.holder.grow(c.ctx, step); err != nil {
+			return 0, err
+		}
+		c.room += step
+	}
+	c.room -= int64(n)
+	return n, err
+}

@@ -1,0 +1,149 @@
+package answers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// answering is a transport whose answers have a number of bytes.
+func answering(n int) http.RoundTripper {
+	return roundTripper(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(make([]byte, n)))}, nil
+	})
+}
+
+// read reads an answer in a context, and returns its length.
+func read(ctx context.Context, t *testing.T, through http.RoundTripper) (int, error) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1/", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := through.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	data, err := io.ReadAll(resp.Body)
+	return len(data), err
+}
+
+// TestBudget has answers of many lengths at once, and counts what is held.
+func TestBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New()
+		for name, c := range map[string]struct {
+			length int
+			fits   bool
+		}{
+			"nothing":             {0, true},
+			"free":                {FreeBytes, true},
+			"just not free":       {FreeBytes + 1, true},
+			"an object":           {1500 << 10, true},
+			"all of the budget":   {FreeBytes + BudgetBytes, true},
+			"more than the whole": {FreeBytes + BudgetBytes + 1, false},
+		} {
+			ctx, release := b.Hold(t.Context())
+			n, err := read(ctx, t, b.Wrap(answering(c.length)))
+			if c.fits != (err == nil) || !c.fits && !errors.Is(err, ErrNoRoom) || c.fits && n != c.length {
+				t.Errorf("%s: %d bytes, %v", name, n, err)
+			}
+			release()
+			release() // Nothing is given back twice.
+		}
+		ctx, release := b.Hold(t.Context())
+		began := time.Now()
+		for _, want := range []bool{true, false} { // What does not fit next to the holder's own answers is refused at once.
+			if _, err := read(ctx, t, b.Wrap(answering(3<<20))); want != (err == nil) || time.Since(began) != 0 {
+				t.Errorf("fits: %t, %v after %s", want, err, time.Since(began))
+			}
+		}
+		release()
+		if !b.room.TryAcquire(BudgetBytes) {
+			t.Fatal("not all was given back")
+		}
+		// All is held: short answers and requests without a Hold do not wait.
+		ctx, release = b.Hold(t.Context())
+		defer release()
+		began = time.Now()
+		if _, err := read(ctx, t, b.Wrap(answering(FreeBytes))); err != nil {
+			t.Error(err)
+		}
+		if _, err := read(t.Context(), t, b.Wrap(answering(2*BudgetBytes))); err != nil {
+			t.Error(err)
+		}
+		if waited := time.Since(began); waited != 0 {
+			t.Errorf("they waited for %s", waited)
+		}
+		if _, err := read(ctx, t, b.Wrap(answering(FreeBytes+1))); !errors.Is(err, ErrNoRoom) || time.Since(began) != waitTime {
+			t.Errorf("a long answer: %v, after %s", err, time.Since(began))
+		}
+	})
+}
+
+// TestHoldersTakeTurns has many reconciles read long answers, some of them two: never more than the budget is held, and all that are tried again end.
+func TestHoldersTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New()
+		var group sync.WaitGroup
+		for i := range 20 {
+			group.Go(func() {
+				for tries := 0; ; tries++ {
+					err := func() error {
+						ctx, release := b.Hold(t.Context())
+						defer release()
+						for range 1 + i%2 {
+							if _, err := read(ctx, t, b.Wrap(answering(1500<<10))); err != nil {
+								return err
+							}
+							<-time.After(time.Second)
+						}
+						return nil
+					}()
+					if err == nil {
+						return
+					}
+					if tries > 100 {
+						t.Errorf("still no room after %d tries: %v", tries, err)
+						return
+					}
+					<-time.After(time.Duration(i+tries) * 100 * time.Millisecond)
+				}
+			})
+		}
+		group.Wait()
+		if !b.room.TryAcquire(BudgetBytes) {
+			t.Error("not all was given back")
+		}
+	})
+}
+
+// TestParts releases the answers of a part of the work with the part.
+func TestParts(t *testing.T) {
+	b := New()
+	ctx, release := b.Hold(t.Context())
+	defer release()
+	for range 10 {
+		part, end := HoldPart(ctx)
+		if _, err := read(part, t, b.Wrap(answering(1500<<10))); err != nil {
+			t.Fatal(err)
+		}
+		end()
+	}
+	if part, end := HoldPart(t.Context()); part != t.Context() {
+		t.Error("there is a part without a Hold")
+	} else {
+		end()
+	}
+	var none *Budget
+	if _, end := none.Hold(t.Context()); end == nil {
+		t.Error("no budget")
+	}
+}
