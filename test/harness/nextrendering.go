@@ -18,7 +18,7 @@ const NextRendering = resource.RenderingLatest + 1
 var nextRendering = []struct{ file, old, new string }{
 	{"resource/inputs.go", "RenderingLatest = RenderingNamedPorts", "RenderingLatest = RenderingNamedPorts + 1"},
 	{"resource/inputs.go", "{RenderingNamedPorts, RenderingTutorial}", "{RenderingLatest, RenderingNamedPorts, RenderingTutorial}"},
-	{"resource/probes.go", "connection(port, 5, 3, 5)", "connection(port, 5, 3+in.Rendering-RenderingNamedPorts, 5)"},
+	{"resource/probes.go", "tcpProbe(port, 5, 3, 5)", "tcpProbe(port, 5, 3+in.Rendering-RenderingNamedPorts, 5)"},
 }
 
 // WriteNextRendering writes to a folder what the go command needs to build a later release, whose latest rendering is NextRendering. It
