@@ -10,7 +10,7 @@ const (
 	messageWaveUnderWay        = "wave %d is under way with %d resources: %s. %d wait for a later wave, %d are skipped for now"
 	messageWaveWaits           = "%d resources wait for the next wave"
 	messageWaveStalled         = "the rollout has stopped: %s stalled. %d resources do not have the present defaults. Change the AppDefaults, fix these resources, or hold or pause them to go on without them"
-	messageWaveSkipped         = "the rollout has skipped %d resources that are in a rollout of their own, paused or held, or have a canary or a command before the rollout: %s; and %d that cannot take the defaults. They take the defaults once they can"
+	messageWaveSkipped         = "the rollout has skipped %d resources that are in a rollout of their own, paused or held, have a canary or a command before the rollout, or keep the pods of before an adoption: %s; and %d that cannot take the defaults. They take the defaults once they can"
 	messageListedMore          = "%s and %d more"
 	messageDefaultsLastValid   = "the last valid spec stays in force; fix the AppDefaults: "
 	messageDefaultsNoneValid   = "no valid spec is known, so Apps and sized workloads keep what they have and take no change; fix the AppDefaults: "

@@ -196,6 +196,11 @@ if $ready && kubectl get -n "$namespace" app/nginx-app >/dev/null 2>&1; then
     -p '{"spec":{"rollback":"OnStall","progressDeadlineSeconds":5,"image":"imagepullbackoff.test/nginx"}}'
   meanwhile kubectl wait -n "$namespace" app/nginx-app --for='jsonpath={.status.conditions[?(@.type=="Applied")].reason}=RolledBack' --timeout=60s >/dev/null
   show kubectl happ why -n "$namespace" nginx-app
+
+  say 'The App as it was'
+  show kubectl patch -n "$namespace" app/nginx-app --type=json -p '[{"op":"replace","path":"/spec/image","value":"nginx:1.16.1"},
+    {"op":"remove","path":"/spec/canary"},{"op":"remove","path":"/spec/rollback"},{"op":"remove","path":"/spec/progressDeadlineSeconds"}]'
+  meanwhile kubectl happ wait -n "$namespace" nginx-app >/dev/null
 fi
 
 say "Ready $took seconds after the start of the cluster"

@@ -80,7 +80,8 @@ func (r *DefaultsRollout) WaveSoak() time.Duration {
 // DefaultsRolloutStatus is the status of AppDefaults about a rollout in waves.
 type DefaultsRolloutStatus struct {
 	// skipped is the number of resources that do not have the present defaults and that a rollout in waves leaves out for now: they are
-	// in a rollout of their own, paused or held, or have a canary or a command before the rollout.
+	// in a rollout of their own, paused or held, have a canary or a command before the rollout, or keep the pods of before an
+	// adoption.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:number"}
 	Skipped int32 `json:"skipped,omitempty"`

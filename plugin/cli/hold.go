@@ -95,7 +95,7 @@ func (c *clients) checkHold(ctx context.Context, t target, value string) (*view.
 // finds it bad later.
 func (r *root) warnRuns(now *view.Resource, t target) {
 	if now.LastGood != "" && now.LastGood == now.Running {
-		fmt.Fprintf(r.Err, "Warning: the last good revision is the one that runs now, as it was ready. To go back further, name one of \"%s\" in --to\n",
+		fmt.Fprintf(r.Err, "Warning: the last good revision is the one that runs now, as it was ready. If that is the version to leave, name one of \"%s\" in --to\n",
 			t.commandLine("history"))
 	}
 }

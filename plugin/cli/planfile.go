@@ -35,6 +35,14 @@ func (r *root) fileChanges(ctx context.Context, c *clients, o *planOptions) ([]c
 	return c.changesOf(ctx, objects, o.manager, func(remark string) { fmt.Fprintln(r.Err, remark) })
 }
 
+// notPlanned returns the remark on an object that has no plan here. The API server answers a dry run of AppDefaults with their plan.
+func notPlanned(obj *unstructured.Unstructured) string {
+	if obj.GetKind() == "AppDefaults" && obj.GroupVersionKind().Group == appv1.GroupVersion.Group {
+		return fmt.Sprintf("Not planned: %s %s, whose plan is about many Apps: kubectl apply --dry-run=server prints it", obj.GetKind(), obj.GetName())
+	}
+	return fmt.Sprintf("Not planned: %s %s, which is no resource of app-operator", obj.GetKind(), obj.GetName())
+}
+
 // changesOf returns the changes that applying objects would make. It remarks on objects of other kinds, and later on objects whose apply
 // conflicts with another manager.
 func (c *clients) changesOf(
@@ -44,7 +52,7 @@ func (c *clients) changesOf(
 	for _, obj := range objects {
 		kind, ours := view.KindOf(obj.GetKind())
 		if !ours || obj.GroupVersionKind().Group != appv1.GroupVersion.Group {
-			remark(fmt.Sprintf("Not planned: %s %s, which is no resource of app-operator", obj.GetKind(), obj.GetName()))
+			remark(notPlanned(obj))
 			continue
 		}
 		t := target{kind: kind, namespace: obj.GetNamespace(), name: obj.GetName()}

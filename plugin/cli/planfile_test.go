@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"huolala.cn/app-operator/api/plan"
@@ -94,6 +95,22 @@ func TestPlanOfFilesRefuses(t *testing.T) {
 	} {
 		if code, out, said := f.run(t, "plan", "-f", manifestFile(t, text)); code != exitError || out != "" || !strings.Contains(said, want) {
 			t.Errorf("%q: exit status %d\n%s%s", text, code, out, said)
+		}
+	}
+}
+
+// TestNotPlanned names an object that is no resource with a plan of its own, and where the plan of AppDefaults is.
+func TestNotPlanned(t *testing.T) {
+	for apiVersion, want := range map[string]string{
+		"v1":                        "Not planned: AppDefaults x, which is no resource of app-operator",
+		appv1.GroupVersion.String(): "Not planned: AppDefaults x, whose plan is about many Apps: kubectl apply --dry-run=server prints it",
+	} {
+		obj := &unstructured.Unstructured{}
+		obj.SetAPIVersion(apiVersion)
+		obj.SetKind("AppDefaults")
+		obj.SetName("x")
+		if got := notPlanned(obj); got != want {
+			t.Errorf("%s: %s", apiVersion, got)
 		}
 	}
 }

@@ -96,7 +96,7 @@ func TestSizeIsAName(t *testing.T) {
 
 // TestHoldNamesTheLastGood has a hold at the last good ReplicaSet: the warning names it, and says so if it runs now.
 func TestHoldNamesTheLastGood(t *testing.T) {
-	for running, want := range map[string]string{"web-2": "web-1 (nginx:1), which was the last one to be ready", "": "web-1 (nginx:1), which was", "web-1": "which runs now, as it was ready. To go back further"} {
+	for running, want := range map[string]string{"web-2": "web-1 (nginx:1), which was the last one to be ready", "": "web-1 (nginx:1), which was", "web-1": "which runs now, as it was ready. If that is the version to leave"} {
 		app, box := &appv1.App{}, &appv1.ModelBox{}
 		app.Annotations = map[string]string{appv1.AnnotationHold: appv1.HoldLastGood}
 		app.Status.HistoryStatus = appv1.HistoryStatus{ReplicaSet: running, LastGood: &appv1.GoodRevision{ReplicaSet: "web-1", Image: "nginx:1"}}
