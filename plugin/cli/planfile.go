@@ -38,7 +38,7 @@ func (r *root) fileChanges(ctx context.Context, c *clients, o *planOptions) ([]c
 // notPlanned returns the remark on an object that has no plan here. The API server answers a dry run of AppDefaults with their plan.
 func notPlanned(obj *unstructured.Unstructured) string {
 	if obj.GetKind() == "AppDefaults" && obj.GroupVersionKind().Group == appv1.GroupVersion.Group {
-		return fmt.Sprintf("Not planned: %s %s, whose plan is about many Apps: kubectl apply --dry-run=server prints it", obj.GetKind(), obj.GetName())
+		return fmt.Sprintf("Not planned: %s %s, whose plan is about many Apps; a server-side dry run of its apply prints it", obj.GetKind(), obj.GetName())
 	}
 	return fmt.Sprintf("Not planned: %s %s, which is no resource of app-operator", obj.GetKind(), obj.GetName())
 }

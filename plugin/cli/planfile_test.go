@@ -103,7 +103,7 @@ func TestPlanOfFilesRefuses(t *testing.T) {
 func TestNotPlanned(t *testing.T) {
 	for apiVersion, want := range map[string]string{
 		"v1":                        "Not planned: AppDefaults x, which is no resource of app-operator",
-		appv1.GroupVersion.String(): "Not planned: AppDefaults x, whose plan is about many Apps: kubectl apply --dry-run=server prints it",
+		appv1.GroupVersion.String(): "Not planned: AppDefaults x, whose plan is about many Apps; a server-side dry run of its apply prints it",
 	} {
 		obj := &unstructured.Unstructured{}
 		obj.SetAPIVersion(apiVersion)
