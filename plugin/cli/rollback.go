@@ -117,9 +117,12 @@ func restoreQuestion(pods int) string {
 	return fmt.Sprintf("Restore this? %d pods restart.", pods)
 }
 
-// restoreRevision writes the operations, if the resource is still as it was read.
+// restoreRevision writes the operations, if the spec is still as it was read. The operator writes the status of a failing rollout again and again, so the
+// version of the resource says nothing.
 func (r *root) restoreRevision(ctx context.Context, c *clients, t target, now *view.Resource, ops []view.Operation, revision int64) error {
-	ops = append([]view.Operation{{Op: "test", Path: "/metadata/resourceVersion", Value: now.ObjectMeta.ResourceVersion}}, ops...)
+	ops = append([]view.Operation{
+		{Op: "test", Path: "/metadata/uid", Value: now.ObjectMeta.UID}, {Op: "test", Path: "/metadata/generation", Value: now.ObjectMeta.Generation},
+	}, ops...)
 	data, err := json.Marshal(ops)
 	if err != nil {
 		return err
