@@ -123,7 +123,7 @@ func (c *clients) heldReplicaSet(ctx context.Context, t target, to string) (stri
 	if notNumber != nil {
 		for i := range h.Revisions {
 			if rev := &h.Revisions[i]; rev.ReplicaSet == to {
-				if s.Resource.HeldAt() == to { // Kubernetes numbers it anew while the Deployment goes back to it.
+				if s.Resource.HeldAt() == to { // Kubernetes numbers it again while the Deployment goes back to it.
 					return to, nil
 				}
 				return to, canHold(rev, t)
