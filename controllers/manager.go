@@ -142,11 +142,10 @@ func NewManager(cfg *rest.Config, opts Options) (*Manager, error) {
 	if err := AddIndexes(context.Background(), mgr.GetFieldIndexer(), &watched); err != nil {
 		return nil, fmt.Errorf("indexes: %w", err)
 	}
-	shared, err := newDeps(mgr, &opts, defaults, watched, kept)
+	shared, err := newDeps(mgr, &opts, defaults, watched, kept, long)
 	if err != nil {
 		return nil, err
 	}
-	shared.answers = long
 	noteBuild(&opts)
 	errs := []error{
 		mgr.Add(manager.RunnableFunc(resources.whileWorking(mgr.GetCache()))),
@@ -161,7 +160,7 @@ func NewManager(cfg *rest.Config, opts Options) (*Manager, error) {
 }
 
 // newDeps returns what the controllers of a manager work with.
-func newDeps(mgr ctrl.Manager, opts *Options, defaults *Defaults, watched watchSet, kept *budget.Budget) (*Deps, error) {
+func newDeps(mgr ctrl.Manager, opts *Options, defaults *Defaults, watched watchSet, kept *budget.Budget, long *answers.Budget) (*Deps, error) {
 	kindsOfOthers, err := addOptionalKinds(mgr, opts, &watched, kept)
 	if err != nil {
 		return nil, err
@@ -180,6 +179,7 @@ func newDeps(mgr ctrl.Manager, opts *Options, defaults *Defaults, watched watchS
 		defaults: defaults,
 		grants:   waves.NewGrants(),
 		watched:  watched,
+		answers:  long,
 	}
 	shared.Waves = &waveGrants{Grants: shared.grants, defaults: defaults}
 	if shared.Content, err = content.New(mgr, content.Options{

@@ -29,15 +29,12 @@ const (
 var ErrNoRoom = errors.New("the answers that are held already leave no room for a long answer of the API server; retrying")
 
 // Budget is the memory for long answers.
-type Budget struct {
-	room *semaphore.Weighted
-	wait time.Duration
-}
+type Budget struct{ room *semaphore.Weighted }
 
 // New returns a budget of BudgetBytes.
-func New() *Budget { return &Budget{room: semaphore.NewWeighted(BudgetBytes), wait: waitTime} }
+func New() *Budget { return &Budget{room: semaphore.NewWeighted(BudgetBytes)} }
 
-// holder has what the answers of one reconcile take.
+// holder has the bytes of the budget that the answers of one reconcile, or of a part of it, hold.
 type holder struct {
 	budget *Budget
 	mu     sync.Mutex
@@ -73,7 +70,7 @@ func (h *holder) holds() int64 {
 	return h.held
 }
 
-// release gives back what the holder has.
+// release returns the bytes of the holder to the budget. A second call returns none.
 func (h *holder) release() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -87,7 +84,7 @@ func (h *holder) grow(ctx context.Context, n int64) error {
 		return ErrNoRoom
 	}
 	if !h.budget.room.TryAcquire(n) {
-		bounded, cancel := context.WithTimeout(ctx, h.budget.wait)
+		bounded, cancel := context.WithTimeout(ctx, waitTime)
 		defer cancel()
 		if err := h.budget.room.Acquire(bounded, n); err != nil {
 			return fmt.Errorf("%w: %w", ErrNoRoom, err)

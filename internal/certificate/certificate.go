@@ -211,7 +211,7 @@ func caBundle(secret *corev1.Secret, now time.Time) []byte {
 	return bytes.Join([][]byte{secret.Data[keyAuthority], secret.Data[keyFormer]}, nil)
 }
 
-// serveCertificate serves the certificate of the Secret. One of a new authority takes the place of another that is still trusted only
+// serveCertificate serves the certificate of the Secret. A certificate of a new authority takes the place of another that is still trusted only
 // after a while; serveCertificate returns how long that is from now. Where the Secret was removed the authority of before is trusted
 // no longer.
 func (k *Keeper) serveCertificate(secret *corev1.Secret, now time.Time) time.Duration {
