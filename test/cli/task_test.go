@@ -21,7 +21,7 @@ import (
 func newTask(t *testing.T, namespace, name, app, image string) *appv1.Task {
 	t.Helper()
 	task := &appv1.Task{ObjectMeta: fixture.Meta(namespace, name)}
-	task.Spec.App, task.Spec.Image, task.Spec.Command, task.Spec.Schedule = app, image, []string{"/app/report"}, "0 0 1 1 *"
+	task.Spec.App, task.Spec.Image, task.Spec.Command, task.Spec.Schedule = app, image, []string{"/app/report"}, fixture.Schedule
 	plane.Create(t, task)
 	plane.Until(t, task, func() error { return reportsOf(task, appv1.ReasonNoRun) })
 	return task
@@ -62,7 +62,7 @@ func TestTask(t *testing.T) {
 	s := emptySite(t, administrator(t))
 	u := s.u
 	task := newTask(t, u.namespace, "report", "", "nginx:1")
-	says(t, u.run("list", "task"), "SCHEDULE", "Task/report", "0 0 1 1 *", "NoRun: next run at")
+	says(t, u.run("list", "task"), "SCHEDULE", "Task/report", fixture.Schedule, "NoRun: next run at")
 	s.follows("kubectl create job report-1 --from=cronjob/report" + inAnyNamespace)
 	says(t, u.run("wait", "task/report"), "Job report-1: succeeded")
 	says(t, u.run("history", "task/report"), "report-1", "succeeded", "started by hand", "The next run is due in")
@@ -103,7 +103,7 @@ func TestTask(t *testing.T) {
 		}
 		return nil
 	})
-	says(t, u.run("eject", "task/report"), "kind: CronJob", "schedule: 0 0 1 1 *")
+	says(t, u.run("eject", "task/report"), "kind: CronJob", "schedule: "+fixture.Schedule)
 	u.run("eject", "task/report", "--delete", "--yes")
 	plane.Gone(t, task)
 	plane.Until(t, cron, func() error {
@@ -119,7 +119,7 @@ var taskCommands = map[string][]string{
 	"tree": {"tree", "task/report"}, "why": {"why", "task/report"}, "logs": {"logs", "task/report"}, "report": {"report", "task/report"},
 	"wait": {"wait", "task/report"}, "history": {"history", "task/report"}, "pause": {"pause", "task/report"}, "suspend": {"suspend", "task/report"},
 	"resume": {"resume", "task/report"}, "eject": {"eject", "task/report"}, "eject --delete": {"eject", "task/report", "--delete", "--yes"},
-	"plan": {"plan", "task/report", "--set", "schedule=0 0 1 1 *"}, "adopt": {"adopt", "task/report", "--yes"},
+	"plan": {"plan", "task/report", "--set", "schedule=" + fixture.Schedule}, "adopt": {"adopt", "task/report", "--yes"},
 }
 
 // TestRightsToTasks is TestRights for a Task.
@@ -136,7 +136,7 @@ func TestRightsToTasks(t *testing.T) {
 			if n.Command == "adopt" {
 				plane.Create(t, &batchv1.CronJob{ObjectMeta: fixture.Meta(ns, "report"), Spec: handMadeSchedule()})
 				task := &appv1.Task{ObjectMeta: fixture.Meta(ns, "report")}
-				task.Spec.Image, task.Spec.Schedule = "nginx:1", "0 0 1 1 *"
+				task.Spec.Image, task.Spec.Schedule = "nginx:1", fixture.Schedule
 				plane.Create(t, task)
 				plane.Stands(t, task, "Applied=False/ResourceExists")
 			} else {
@@ -163,7 +163,7 @@ func TestRightsToTasks(t *testing.T) {
 
 // handMadeSchedule is the spec of a CronJob that a user has made.
 func handMadeSchedule() batchv1.CronJobSpec {
-	spec := batchv1.CronJobSpec{Schedule: "0 0 1 1 *"}
+	spec := batchv1.CronJobSpec{Schedule: fixture.Schedule}
 	spec.JobTemplate.Spec.Template = handMade("x").Spec.Template
 	spec.JobTemplate.Spec.Template.Spec.RestartPolicy = "Never"
 	spec.JobTemplate.Spec.Template.ObjectMeta = metav1.ObjectMeta{}

@@ -27,6 +27,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
 	"huolala.cn/app-operator/resource"
+	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
 )
 
@@ -205,13 +206,16 @@ func TestPlanAsData(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
 	m := startGuarded(t, ns)
+	yearly := func(image string) string {
+		return fmt.Sprintf(`{image: %q, command: [a], schedule: %q}`, image, fixture.Schedule)
+	}
 	const cloudManager = `{front: {deployment: {image: a, ports: [{port: 80}]}}, identity: {deployment: {image: a, ports: [{port: 80}]}},
 		db: {statefulSet: {image: a, storage: {size: 1Gi}, ports: [{port: 3306}]}}}`
 	for kind, c := range map[string]struct{ spec, change, created, changed string }{
 		"App":              {`{image: "a:1", ports: [{port: 80}]}`, `{image: "a:2", ports: [{port: 80}]}`, "Deployment x-app, Service x-app", "Deployment x-app"},
 		"ModelBox":         {`{image: "a:1"}`, `{image: "a:2"}`, "Deployment x-modelbox", "Deployment x-modelbox"},
 		"UnitedDeployment": {`{deploymentName: ud, replicas: 1, template: {image: "a:1"}}`, `{deploymentName: ud, replicas: 2, template: {image: "a:1"}}`, "Deployment ud", "Deployment ud"},
-		"Task":             {`{image: "a:1", command: [a], schedule: "0 0 1 1 *"}`, `{image: "a:2", command: [a], schedule: "0 0 1 1 *"}`, "CronJob x-task", "CronJob x-task"},
+		"Task":             {yearly("a:1"), yearly("a:2"), "CronJob x-task", "CronJob x-task"},
 		"CloudManager": {
 			cloudManager, strings.Replace(cloudManager, "image: a,", `image: "a:2",`, 1),
 			"StatefulSet x-cloudmanager-db, Service x-cloudmanager-db-headless, Service x-cloudmanager-db, Deployment x-cloudmanager-identity, Service x-cloudmanager-identity, Deployment x-cloudmanager-front, Service x-cloudmanager-front", "",
@@ -232,7 +236,7 @@ func TestPlanAsData(t *testing.T) {
 			t.Errorf("%s: the plan of the change is %+v: %s", kind, made, got)
 		}
 	}
-	made := askPlan(t, plane.Client, parseResource(t, ns, "of-an-app", "Task", `{app: x-app, command: [a], schedule: "0 0 1 1 *"}`))
+	made := askPlan(t, plane.Client, parseResource(t, ns, "of-an-app", "Task", `{app: x-app, command: [a], schedule: "`+fixture.Schedule+`"}`))
 	if got := namesOf(made); got != "CronJob of-an-app" {
 		t.Errorf("the plan of the creation of a Task of an App is %+v: %s", made, got)
 	}

@@ -62,7 +62,7 @@ func newSituations(ns string) map[string]func(name string) situation {
 	task := func(suspended, paused bool, reason string) func(string) situation {
 		return func(name string) situation {
 			task := &appv1.Task{ObjectMeta: fixture.Meta(ns, name)}
-			task.Spec.Image, task.Spec.Schedule, task.Spec.Suspended, task.Spec.Paused = otherImage, "0 0 1 1 *", suspended, paused
+			task.Spec.Image, task.Spec.Schedule, task.Spec.Suspended, task.Spec.Paused = otherImage, fixture.Schedule, suspended, paused
 			return situation{resource: task, in: func() error { return reports(task, reason) }}
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+
+	"huolala.cn/app-operator/test/fixture"
 )
 
 const (
@@ -133,7 +135,7 @@ func lookAtCommands(t *testing.T, b *tab, c *centre) {
 func lookAtTasks(t *testing.T, b *tab, c *centre) {
 	t.Helper()
 	for page, words := range map[string][]string{
-		"shop/cart-report": {"Ready", "0 5 * * * Asia/Shanghai", "as App cart", "Next run", "1.8.2", "Runs", "cart-report-again", "succeeded"},
+		"shop/cart-report": {"Ready", fixture.Schedule + " Asia/Shanghai", "as App cart", "Next run", "1.8.2", "Runs", "cart-report-again", "succeeded"},
 		"shop/cleanup":     {"Failing", "RunFailed", "Job cleanup-again failed", "start a run by hand: kubectl create job cleanup-again-2 --from=cronjob/cleanup", "Runs", "exit code 1"},
 		"shop/newsletter":  {"Suspended", "no run starts until it is resumed", "Resume", "No run has started yet."},
 		"search/reindex":   {"Running", "Job reindex-again runs", "Runs", "running"},

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
 )
 
@@ -140,7 +141,7 @@ func startRun(t testing.TB, namespace, name string) {
 	plane.Create(t, job)
 }
 
-// sceneObjects returns the objects of the file.
+// sceneObjects returns the objects of the file. Its Tasks are due in another month: no run starts while the stage is made.
 func sceneObjects(t testing.TB) []*unstructured.Unstructured {
 	t.Helper()
 	text, err := os.ReadFile("testdata/scene.yaml")
@@ -154,6 +155,11 @@ func sceneObjects(t testing.TB) []*unstructured.Unstructured {
 			return objects
 		} else if err != nil {
 			t.Fatal(err)
+		}
+		if obj.GetKind() == "Task" {
+			if err := unstructured.SetNestedField(obj.Object, fixture.Schedule, "spec", "schedule"); err != nil {
+				t.Fatal(err)
+			}
 		}
 		objects = append(objects, obj)
 	}
