@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -27,6 +28,9 @@ const (
 
 // ErrNoRoom is the error of a request whose answer has found no room in the budget.
 var ErrNoRoom = errors.New("the answers that are held already leave no room for a long answer of the API server; retrying")
+
+// ErrTooLong is the error of a request beyond the limit of its context.
+var ErrTooLong = errors.New("the answers of the API server are longer than their limit")
 
 // Budget is the memory for long answers.
 type Budget struct{ room *semaphore.Weighted }
@@ -63,6 +67,16 @@ func HoldPart(ctx context.Context) (held context.Context, release func()) {
 	return whole.budget.Hold(ctx)
 }
 
+// limitKey is the key of the bytes that are left in a context of Limit.
+type limitKey struct{}
+
+// Limit returns a context whose requests read a number of bytes together at most. The request that reads more fails with ErrTooLong.
+func Limit(ctx context.Context, most int64) context.Context {
+	left := &atomic.Int64{}
+	left.Store(most)
+	return context.WithValue(ctx, limitKey{}, left)
+}
+
 // holds returns how many bytes the holder has.
 func (h *holder) holds() int64 {
 	h.mu.Lock()
@@ -96,11 +110,17 @@ func (h *holder) grow(ctx context.Context, n int64) error {
 	return nil
 }
 
-// Wrap returns a transport that counts the answers to the requests of a Hold.
+// Wrap returns a transport that counts the answers to the requests of a Hold and of a Limit.
 func (b *Budget) Wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		resp, err := next.RoundTrip(req)
-		if h, ok := req.Context().Value(holderKey{}).(*holder); ok && err == nil && resp.Body != nil {
+		if err != nil || resp.Body == nil {
+			return resp, err
+		}
+		if left, ok := req.Context().Value(limitKey{}).(*atomic.Int64); ok {
+			resp.Body = &limited{ReadCloser: resp.Body, left: left}
+		}
+		if h, ok := req.Context().Value(holderKey{}).(*holder); ok {
 			resp.Body = &counted{ReadCloser: resp.Body, ctx: req.Context(), holder: h, room: FreeBytes}
 		}
 		return resp, err
@@ -110,6 +130,21 @@ func (b *Budget) Wrap(next http.RoundTripper) http.RoundTripper {
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// limited is the body of an answer within a limit.
+type limited struct {
+	io.ReadCloser
+	left *atomic.Int64
+}
+
+// Read implements io.Reader.
+func (l *limited) Read(p []byte) (int, error) {
+	n, err := l.ReadCloser.Read(p)
+	if l.left.Add(-int64(n)) < 0 {
+		return 0, ErrTooLong
+	}
+	return n, err
+}
 
 // counted is the body of an answer. It takes room in the budget as it is read.
 type counted struct {

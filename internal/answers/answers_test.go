@@ -147,3 +147,35 @@ func TestParts(t *testing.T) {
 		t.Error("no budget")
 	}
 }
+
+// TestLimit reads answers in a context with a limit: they count together, and the one that goes beyond the limit fails.
+func TestLimit(t *testing.T) {
+	b := New()
+	for name, c := range map[string]struct {
+		most    int64
+		lengths []int
+		fit     int
+	}{
+		"below":         {100, []int{40, 59}, 2},
+		"at the limit":  {100, []int{40, 60}, 2},
+		"beyond":        {100, []int{40, 61}, 1},
+		"long answers":  {5 << 20, []int{2 << 20, 2 << 20, 2 << 20}, 2},
+		"one too long":  {1 << 20, []int{2 << 20}, 0},
+		"empty answers": {0, []int{0, 0}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := Limit(t.Context(), c.most)
+			for i, length := range c.lengths {
+				held, release := b.Hold(ctx)
+				n, err := read(held, t, b.Wrap(answering(length)))
+				release()
+				if fits := i < c.fit; fits != (err == nil) || fits && n != length || !fits && !errors.Is(err, ErrTooLong) {
+					t.Errorf("answer %d of %d bytes: %d bytes, %v", i, length, n, err)
+				}
+			}
+		})
+	}
+	if n, err := read(Limit(t.Context(), 10), t, b.Wrap(answering(11))); !errors.Is(err, ErrTooLong) {
+		t.Errorf("without a Hold: %d bytes, %v", n, err)
+	}
+}

@@ -72,11 +72,15 @@ func (n neighbours) Selecting(ctx context.Context, namespace string, do func(cla
 // the size of a large template, so that a chunk grows from part to part as long as its answer finds room.
 const firstChunk, largestChunk = 4, 64
 
+// templatesBytes is how many bytes are read at most for one look at the objects of a namespace that create pods: over 1,000 objects of usual length.
+const templatesBytes = 16 << 20
+
 // templatesTurn has one chunk at a time be read, in all engines of the process.
 var templatesTurn = make(chan struct{}, 1)
 
 // Templates implements claim.Cluster. It reads the API server: the cache has no templates of foreign objects.
 func (n neighbours) Templates(ctx context.Context, namespace string, do func(claim.Object, *corev1.PodTemplateSpec) bool) error {
+	ctx = answers.Limit(ctx, templatesBytes)
 	for _, list := range []client.ObjectList{
 		&appsv1.DeploymentList{}, &appsv1.StatefulSetList{}, &appsv1.DaemonSetList{}, &batchv1.CronJobList{}, &batchv1.JobList{},
 	} {
@@ -105,6 +109,8 @@ func (n neighbours) templatesIn(
 		case errors.Is(err, answers.ErrNoRoom) && size > 1:
 			size /= 2
 			most = size
+		case errors.Is(err, answers.ErrTooLong):
+			return false, fmt.Errorf("list workload objects: %w", claim.ErrTooLong)
 		case err != nil:
 			return false, fmt.Errorf("list workload objects: %w", err)
 		case list.GetContinue() == "":

@@ -2,6 +2,7 @@ package claim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -26,13 +27,17 @@ import (
 type Cluster interface {
 	// Selecting calls do for each object of a type that selects pods by a selector, until do returns false.
 	Selecting(ctx context.Context, namespace string, do func(workload Object, selector *metav1.LabelSelector) bool) error
-	// Templates calls do for each object that creates pods by a template, until do returns false.
+	// Templates calls do for each object that creates pods by a template, until do returns false. It returns ErrTooLong if there is more to
+	// read than its limit.
 	Templates(ctx context.Context, namespace string, do func(workload Object, template *corev1.PodTemplateSpec) bool) error
 	// AnyPod reports whether a selector selects any pod that runs as an account; of any account if that is empty.
 	AnyPod(ctx context.Context, namespace string, selector labels.Selector, account string) (bool, error)
 	// PodLabels returns the labels of the pod template of a live workload object, nil for any other object.
 	PodLabels(ctx context.Context, live Object) (map[string]string, error)
 }
+
+// ErrTooLong is the error of a Cluster whose objects are together longer than is read for one question.
+var ErrTooLong = errors.New("the objects are longer than is read for one question")
 
 // Pair is a wanted object and the live one of its name, nil if there is none.
 type Pair struct{ Wanted, Live Object }
@@ -62,7 +67,10 @@ func (c Children) checkAccount(ctx context.Context, cluster Cluster, live *corev
 			return !used
 		})
 	}
-	if err != nil || !used {
+	switch {
+	case errors.Is(err, ErrTooLong):
+		return fmt.Sprintf(messageAccountUnknown, live.Name), nil
+	case err != nil || !used:
 		return "", err
 	}
 	return fmt.Sprintf(messageAccountOfOthers, live.Name), nil
