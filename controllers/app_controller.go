@@ -3,32 +3,13 @@
 package controllers
 
 import (
-	"context"
-
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/content"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/resource"
 )
-
-// AppReconciler makes an App's Deployment and Service.
-type AppReconciler struct {
-	Deps
-}
-
-// appKind is the kind App.
-func appKind() kind {
-	k := newKind(resource.KindApp, func() reconciler.Stored[*appv1.App] { return &stored.App{} },
-		func() client.ObjectList { return &stored.AppList{} },
-		func(s *Deps) reconciler.Steps[*appv1.App] { return (&AppReconciler{Deps: *s}).reconcileSteps })
-	k.seesAutoscaler, k.watchMore = true, watchContent
-	return k
-}
 
 // +kubebuilder:rbac:groups=app.huolala.cn,resources=apps,verbs=get;list;watch
 // +kubebuilder:rbac:groups=app.huolala.cn,resources=apps/status,verbs=patch
@@ -48,18 +29,14 @@ func appKind() kind {
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=list
 
-// reconcileSteps reconciles the App, and reports the health of its pods.
-func (r *AppReconciler) reconcileSteps(ctx context.Context, app *appv1.App, undecodable error) (reconciler.Report, error) {
-	status := &app.Status
-	return r.reconcileServed(ctx, resource.KindApp, app, resource.AppSpec(app), app.Spec.Paused, undecodable, servedStatus{
-		&status.WorkloadStatus, &status.ServingStatus, &status.HistoryStatus, &status.ReleaseStatus, &status.DefaultsStatus,
-	})
-}
-
-// watchContent adds the source of reconciles for followed content that has changed.
-func watchContent(k *kind, s *Deps, b *builder.Builder) {
-	b.WatchesRawSource(source.Func(func(_ context.Context, queue content.Queue) error {
-		s.Content.Register(k.Name, queue)
-		return nil
-	}))
+// appKind is the kind App, which has a Deployment and a Service.
+func appKind() kind {
+	return newServedKind(resource.KindApp, func() reconciler.Stored[*appv1.App] { return &stored.App{} },
+		func() client.ObjectList { return &stored.AppList{} },
+		func(app *appv1.App) (resource.Spec, bool, servedStatus) {
+			status := &app.Status
+			return resource.AppSpec(app), app.Spec.Paused, servedStatus{
+				&status.WorkloadStatus, &status.ServingStatus, &status.HistoryStatus, &status.ReleaseStatus, &status.DefaultsStatus,
+			}
+		})
 }

@@ -109,18 +109,18 @@ func (r *CloudManagerReconciler) observeTier(ctx context.Context, in *workload.I
 func (r *CloudManagerReconciler) applyTier(ctx context.Context, plan *tiers.Plan, i int, tier *observedTier) {
 	decided := plan.Decide(i)
 	in := newTierInput(plan.SpecInForce(i), tiers.Rows[i].Role, tier.errs, decided.Action != tiers.Applied)
-	done, err := r.ReconcileObserved(ctx, in, tier.seen, r.tierApplier(in, plan.NeedsSecretCheck(), false))
+	done, err := r.ReconcileObserved(ctx, in, tier.seen, r.tierApplier(tiers.Rows[i].Role, plan.NeedsSecretCheck(), false))
 	plan.NoteOutcome(i, decided, tiers.AvailabilityOf(done.Seen.Object, plan.CloudManager), tiers.Outcome{
 		Report: done.Report, Err: err, LastApplied: done.LastApplied, Status: done.Status.Workload, SecretChecked: done.SecretChecked,
 	})
 }
 
 // tierApplier returns the function that applies the objects of a tier; see database.NewApplier for checkSecret and previous.
-func (r *CloudManagerReconciler) tierApplier(in *workload.Input, checkSecret, previous bool) workload.Applier {
-	if in.Tier == resource.TierDatabase {
-		return database.NewApplier(&r.Reconciler, in, checkSecret, previous)
+func (r *CloudManagerReconciler) tierApplier(tier resource.Tier, checkSecret, previous bool) workload.Applier {
+	if tier == resource.TierDatabase {
+		return database.NewApplier(&r.Reconciler, checkSecret, previous)
 	}
-	return r.Applier(in)
+	return r.ApplyDeployment
 }
 
 // newTierInput returns the input of a tier of a CloudManager.

@@ -62,7 +62,7 @@ func (r *CloudManagerReconciler) repairTier(ctx context.Context, past *appv1.Clo
 	if last == nil || err != nil {
 		return event, err
 	}
-	done := r.tierApplier(in, false, true)(ctx, seen, last, workload.How{Earlier: true})
+	done := r.tierApplier(role, false, true)(ctx, in, seen, last, workload.How{Earlier: true})
 	return done.EventOf(), done.Err
 }
 

@@ -50,7 +50,10 @@ func newSkeleton[T reconciler.Resource](s *Deps, k *kind, empty func() reconcile
 		Recorder: s.Recorder,
 		Clock:    s.Clock,
 		New:      empty,
-		Steps:    withPending(s, k, steps),
+		Steps:    steps,
+		OnReport: func(ctx context.Context, obj T, seen int64, report *reconciler.Report) {
+			s.reportPending(ctx, k, obj, seen, report)
+		},
 		OnDeleted: func(name types.NamespacedName) {
 			s.Engine.Forget(name, k.manager)
 			s.Records.ForgetOwner(k.manager, name)

@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -13,18 +12,6 @@ import (
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/workload"
 )
-
-// withPending adds to the steps of a kind what waits for the end of a pause.
-func withPending[T reconciler.Resource](s *Deps, k *kind, steps reconciler.Steps[T]) reconciler.Steps[T] {
-	return func(ctx context.Context, obj T, undecodable error) (reconciler.Report, error) {
-		seen := obj.CommonStatus().ObservedGeneration
-		report, err := steps(ctx, obj, undecodable)
-		if undecodable == nil && !errors.Is(err, reconciler.ErrStale) {
-			s.reportPending(ctx, k, obj, seen, &report)
-		}
-		return report, err
-	}
-}
 
 // reportPending states in the status what waits, and computes it again only if that can have changed. seen is the generation that the
 // status spoke of.

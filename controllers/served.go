@@ -3,9 +3,12 @@ package controllers
 import (
 	"context"
 
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/content"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/workload"
 	"huolala.cn/app-operator/resource"
@@ -31,11 +34,27 @@ func (s *servedStatus) set(status *workload.Status) {
 	*s.release, *s.defaults = status.Release, status.Defaults
 }
 
-// reconcileServed reconciles an App or a ModelBox, writes the parts of its status, and reports the health of its pods.
-func (d *Deps) reconcileServed(
-	ctx context.Context, k resource.Kind, owner client.Object, spec resource.Spec, paused bool, undecodable error, status servedStatus,
-) (reconciler.Report, error) {
-	done, err := d.Reconcile(ctx, workload.NewServedInput(k, owner, spec, paused, undecodable, d.Disabled, status.workloadStatus()))
-	status.set(&done.Status)
-	return done.Report, err
+// newServedKind returns the kind App or ModelBox. partsOf returns the parts of a resource that its steps need.
+func newServedKind[T reconciler.Resource](
+	of resource.Kind, empty func() reconciler.Stored[T], list func() client.ObjectList,
+	partsOf func(T) (spec resource.Spec, paused bool, status servedStatus),
+) kind {
+	k := newKind(of, empty, list, func(d *Deps) reconciler.Steps[T] {
+		return func(ctx context.Context, obj T, undecodable error) (reconciler.Report, error) {
+			spec, paused, status := partsOf(obj)
+			done, err := d.Reconcile(ctx, workload.NewServedInput(of, obj, spec, paused, undecodable, d.Disabled, status.workloadStatus()))
+			status.set(&done.Status)
+			return done.Report, err
+		}
+	})
+	k.seesAutoscaler, k.watchMore = true, watchContent
+	return k
+}
+
+// watchContent adds the source of reconciles for followed content that has changed.
+func watchContent(k *kind, s *Deps, b *builder.Builder) {
+	b.WatchesRawSource(source.Func(func(_ context.Context, queue content.Queue) error {
+		s.Content.Register(k.Name, queue)
+		return nil
+	}))
 }

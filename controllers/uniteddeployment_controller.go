@@ -63,7 +63,7 @@ func (r *UnitedDeploymentReconciler) reconcileSteps(ctx context.Context, ud *app
 	var done workload.Result
 	refusal := scaleConflict(ud, seen, elder)
 	if refusal == nil && ownsTemplate(ud, seen.Deployment()) {
-		done, err = r.ReconcileObserved(ctx, in, seen, r.Applier(in))
+		done, err = r.ReconcileObserved(ctx, in, seen, r.ApplyDeployment)
 	} else {
 		done, err = r.scaleExisting(ctx, ud, in, seen, refusal)
 	}

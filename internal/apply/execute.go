@@ -274,19 +274,14 @@ func (r *run) sendRequest(ctx context.Context, p *plan, preconditions map[string
 	if r.mode == DryRun {
 		opts = append(opts, client.DryRunAll, client.DisableReadYourWritesConsistency)
 	}
-	return r.sendApply(ctx, p, data, append(opts, client.FieldOwner(r.req.Manager))...)
-}
-
-// sendApply sends a server-side apply of the object and returns the object of the answer.
-func (e *Engine) sendApply(ctx context.Context, p *plan, data []byte, opts ...client.PatchOption) (client.Object, error) {
+	if p.notCached() {
+		opts = append(opts, client.DisableReadYourWritesConsistency)
+	}
 	written, err := p.newTarget()
 	if err != nil {
 		return nil, err
 	}
-	if p.notCached() {
-		opts = append(opts, client.DisableReadYourWritesConsistency)
-	}
-	err = e.client.Patch(ctx, written, client.RawPatch(types.ApplyPatchType, data), opts...)
+	err = r.client.Patch(ctx, written, client.RawPatch(types.ApplyPatchType, data), append(opts, client.FieldOwner(r.req.Manager))...)
 	return written, err
 }
 

@@ -363,7 +363,11 @@ func (e *Engine) handOver(ctx context.Context, p *plan) error {
 	if err != nil {
 		return fmt.Errorf("encode: %w", err)
 	}
-	_, err = e.sendApply(ctx, p, body, client.FieldOwner(HandoverManager))
+	written, err := p.newTarget()
+	if err != nil {
+		return err
+	}
+	err = e.client.Patch(ctx, written, client.RawPatch(types.ApplyPatchType, body), client.FieldOwner(HandoverManager))
 	if apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) {
 		return nil
 	}

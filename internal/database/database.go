@@ -35,8 +35,8 @@ type database struct {
 // NewApplier returns the function that applies the objects of a database. checkSecret is true where the Secret must be read.
 // previous is true for a database of an earlier name: its Secret is not touched, as the spec states the password of another database, and
 // the policy of its StatefulSet decides whether its volumes are retained (see Retain).
-func NewApplier(r *workload.Reconciler, in *workload.Input, checkSecret, previous bool) workload.Applier {
-	return func(ctx context.Context, seen *workload.Observed, w *resource.Workload, how workload.How) *workload.Outcomes {
+func NewApplier(r *workload.Reconciler, checkSecret, previous bool) workload.Applier {
+	return func(ctx context.Context, in *workload.Input, seen *workload.Observed, w *resource.Workload, how workload.How) *workload.Outcomes {
 		db := &database{r: r, in: in, cm: viewOf(seen).cm, checkSecret: checkSecret, previous: previous}
 		return db.applyObjects(ctx, viewOf(seen), w, how)
 	}

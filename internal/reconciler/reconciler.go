@@ -138,6 +138,9 @@ type Reconciler[T Resource] struct {
 	New func() Stored[T]
 	// Steps is the kind's own part.
 	Steps Steps[T]
+	// OnReport, if set, adds to the report, and to the status of a resource that can be decoded, before the status is written. seen is the
+	// generation that the status was about.
+	OnReport func(ctx context.Context, obj T, seen int64, report *Report)
 	// OnDeleted, if set, is called when a resource no longer exists.
 	OnDeleted func(types.NamespacedName)
 
@@ -169,6 +172,9 @@ func (r *Reconciler[T]) Reconcile(ctx context.Context, req reconcile.Request) (r
 		ctrl.LoggerFrom(ctx).V(1).Info("Retrying with the current state", "cause", err.Error())
 		// Not RequeueAfter: the queue's back-off is wanted, in case the view does not catch up soon.
 		return reconcile.Result{Requeue: true}, nil
+	}
+	if r.OnReport != nil && undecodable == nil {
+		r.OnReport(ctx, obj, before.CommonStatus().ObservedGeneration, &report)
 	}
 	var postponed *PostponedError
 	if errors.As(err, &postponed) {

@@ -95,17 +95,10 @@ func NewRequest(in *Input, objects ...apply.Object) *apply.Request {
 	}
 }
 
-// Applier returns the function that applies a Deployment, its Service and its auxiliary objects.
-func (r *Reconciler) Applier(in *Input) Applier {
-	return func(ctx context.Context, seen *Observed, w *resource.Workload, how How) *Outcomes {
-		return r.applyDeployment(ctx, in, seen, w, how)
-	}
-}
-
-// applyDeployment applies a workload whose workload object is a Deployment. The order counts: the part of the workload is chosen before the canary is
-// added, which that part would remove; a refused change of the Service leaves the request before anything is tried; and node ports are freed last,
-// by the only write before the run.
-func (r *Reconciler) applyDeployment(ctx context.Context, in *Input, seen *Observed, w *resource.Workload, how How) *Outcomes {
+// ApplyDeployment is the Applier of a Deployment, its Service and its auxiliary objects. The order counts: the part of the workload is chosen before
+// the canary is added, which that part would remove; a refused change of the Service leaves the request before anything is tried; and node ports are
+// freed last, by the only write before the run.
+func (r *Reconciler) ApplyDeployment(ctx context.Context, in *Input, seen *Observed, w *resource.Workload, how How) *Outcomes {
 	if w.ServiceName != seen.ServiceName {
 		var err error
 		if seen, err = ObserveService(ctx, r.Client, in, seen, w.ServiceName); err != nil {

@@ -60,7 +60,7 @@ type DefaultsReader interface {
 
 // Applier applies the objects of a workload. While the owner is paused, it finds out whether there is anything to apply. The outcomes have
 // the observation after the apply.
-type Applier func(ctx context.Context, seen *Observed, w *resource.Workload, how How) *Outcomes
+type Applier func(ctx context.Context, in *Input, seen *Observed, w *resource.Workload, how How) *Outcomes
 
 // Result is the result of the reconcile of one workload.
 type Result struct {
@@ -85,7 +85,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, in *Input) (Result, error) {
 	if err != nil {
 		return Result{Status: in.Before}, err
 	}
-	result, err := r.ReconcileObserved(ctx, in, seen, r.Applier(in))
+	result, err := r.ReconcileObserved(ctx, in, seen, r.ApplyDeployment)
 	r.noteWave(in, err)
 	return result, err
 }
@@ -102,12 +102,12 @@ func (r *Reconciler) ReconcileObserved(ctx context.Context, in *Input, observed 
 	}
 	done := &Outcomes{Seen: seen}
 	if want.workload != nil {
-		done = apply(ctx, seen, want.workload, want.how)
+		done = apply(ctx, in, seen, want.workload, want.how)
 	}
 	if next, ok := r.newDecider(in, done.Seen).afterRefusal(want, done); ok {
 		r.rememberDecision(ctx, in, next)
 		if next.workload != nil {
-			done = done.followedBy(apply(ctx, done.Seen, next.workload, next.how))
+			done = done.followedBy(apply(ctx, in, done.Seen, next.workload, next.how))
 		}
 		want = next
 	} else if want.isApplied(done) {
