@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -112,7 +113,7 @@ func (r Right) rule() rbacv1.PolicyRule {
 }
 
 // Bind gives a ServiceAccount rights by Roles alone: those of ClusterRoles in each of the namespaces, those of Roles in the
-// account's own, and none to what is in no namespace.
+// account's own, and none to what is in no namespace. They are in force when Bind returns.
 func (p *Plane) Bind(t testing.TB, own, account string, rights []Right, namespaces ...string) {
 	t.Helper()
 	rules := map[string][]rbacv1.PolicyRule{}
@@ -133,6 +134,31 @@ func (p *Plane) Bind(t testing.TB, own, account string, rights []Right, namespac
 			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: own, Name: account}},
 		})
 	}
+	for namespace, allowed := range rules {
+		p.awaitRight(t, "system:serviceaccount:"+own+":"+account, namespace, &allowed[0])
+	}
+}
+
+// awaitRight waits until the API server has seen the role of a right, and thereby all rights of the role.
+func (p *Plane) awaitRight(t testing.TB, user, namespace string, right *rbacv1.PolicyRule) {
+	t.Helper()
+	resource, subresource, _ := strings.Cut(right.Resources[0], "/")
+	asked := &authorizationv1.ResourceAttributes{
+		Namespace: namespace, Verb: right.Verbs[0], Group: right.APIGroups[0], Resource: resource, Subresource: subresource,
+	}
+	if len(right.ResourceNames) > 0 {
+		asked.Name = right.ResourceNames[0]
+	}
+	Eventually(t, func() error {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: asked}}
+		if err := p.Client.Create(t.Context(), review); err != nil {
+			return err
+		}
+		if !review.Status.Allowed {
+			return fmt.Errorf("%s may not yet %s %s in %s", user, asked.Verb, asked.Resource, namespace)
+		}
+		return nil
+	})
 }
 
 // allows reports whether the right is enough for a request.

@@ -83,14 +83,7 @@ func TestAdditionalInstance(t *testing.T) {
 	deploy(t, k, first)
 	deploy(t, k, additional)
 	for where, want := range map[string]bool{namespace: true, harness.SystemNamespace: false} {
-		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User:               account,
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: where, Verb: "patch", Group: "apps", Resource: "deployments"},
-		}}
-		plane.Create(t, review)
-		if review.Status.Allowed != want {
-			t.Errorf("in namespace %s, it may write Deployments: %t, want %t", where, review.Status.Allowed, want)
-		}
+		checkRight(t, account, &authorizationv1.ResourceAttributes{Namespace: where, Verb: "patch", Group: "apps", Resource: "deployments"}, want)
 	}
 }
 
@@ -148,17 +141,25 @@ func TestViewerOfTeam(t *testing.T) {
 		{ns, "list", "", "secrets", false},
 		{ns, "get", "", "configmaps", false},
 	} {
-		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: "system:serviceaccount:" + ns + ":" + viewerName,
-			ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Namespace: c.namespace, Verb: c.verb, Group: c.group, Resource: c.resource,
-			},
-		}}
-		plane.Create(t, review)
-		if review.Status.Allowed != c.want {
-			t.Errorf("in namespace %q, it may %s %s: %t, want %t", c.namespace, c.verb, c.resource, review.Status.Allowed, c.want)
-		}
+		checkRight(t, "system:serviceaccount:"+ns+":"+viewerName, &authorizationv1.ResourceAttributes{
+			Namespace: c.namespace, Verb: c.verb, Group: c.group, Resource: c.resource,
+		}, c.want)
 	}
+}
+
+// checkRight waits until the API server allows a user something, or does not allow it: it sees a new role a moment later.
+func checkRight(t *testing.T, user string, asked *authorizationv1.ResourceAttributes, want bool) {
+	t.Helper()
+	harness.Eventually(t, func() error {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: asked}}
+		if err := plane.Client.Create(t.Context(), review); err != nil {
+			return err
+		}
+		if review.Status.Allowed != want {
+			return fmt.Errorf("in namespace %q, %s may %s %s: %t, want %t", asked.Namespace, user, asked.Verb, asked.Resource, review.Status.Allowed, want)
+		}
+		return nil
+	})
 }
 
 // readConfig reads what kubectl is about to read, so that Go knows what a cached result depends on.
@@ -184,8 +185,10 @@ func deploy(t *testing.T, k *kubectl, rendered string, flags ...string) {
 	}
 	args := []string{"--server-side", "--field-manager=app-operator-deploy", "-f", all}
 	k.run(append(append([]string{"apply"}, flags...), args...)...)
-	// It fails if there is a difference.
-	k.run(append([]string{"diff"}, args...)...)
+	harness.Eventually(t, func() error { // The status may change between the two requests of a comparison.
+		_, different := k.try(append([]string{"diff"}, args...)...)
+		return different
+	})
 }
 
 // render is config/default with components on top, as YAML. more are lines of the overlay.

@@ -106,6 +106,7 @@ func TestPrune(t *testing.T) {
 	}
 
 	// A release before the guards made them: the next one adds them, and leaves the database running.
+	theatre.Run(t, "wait", "--for=condition=Ready", "--timeout="+stage.Patience.String(), "-n", a.namespace, "cloudmanager/"+a.name)
 	pods := theatre.Run(t, "get", "-n", a.namespace, "pods", "-o", "jsonpath={.items[*].metadata.uid}")
 	stop()
 	for _, kind := range []string{"secrets", "persistentvolumeclaims"} {
