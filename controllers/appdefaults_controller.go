@@ -233,12 +233,12 @@ func newDefaultsStatus(of *appv1.AppDefaults, known *knownDefaults, found *surve
 	set(appv1.ConditionStalled, !valid, reason, text)
 	set(appv1.ConditionReconciling, false, reason, text)
 	if valid {
-		text = fmt.Sprintf(messageDefaultsCounted, made.Apps, made.Current, made.Pending)
+		text = fmt.Sprintf(messageDefaultsCounted, message.Count(int(made.Apps), "resource"), made.Current, made.Pending)
 	}
 	set(appv1.ConditionReady, valid, reason, text)
 	switch {
 	case valid && made.Pending > 0:
-		reason, text = appv1.ReasonNextChange, fmt.Sprintf(messageNextChange, made.Pending)
+		reason, text = appv1.ReasonNextChange, fmt.Sprintf(messageNextChange, message.Count(int(made.Pending), "resource"))
 	case valid:
 		reason, text = appv1.ReasonRolledOut, fmt.Sprintf(messageRolledOut, made.Current)
 	}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/message"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/internal/waves"
@@ -75,7 +76,8 @@ func (r *AppDefaultsReconciler) grantWave(of *stored.AppDefaults, made *rolloutR
 		return
 	}
 	r.grants.Give(waves.Grant{Of: client.ObjectKeyFromObject(of), Wave: made.Wave, Repairs: made.Repairs, At: r.Clock.Now()}, made.Take)
-	r.Recorder.Eventf(of, nil, corev1.EventTypeNormal, appv1.ReasonWave, "Reconcile", messageWaveBegins, made.Wave, len(made.Take), listIDs(made.Take))
+	r.Recorder.Eventf(of, nil, corev1.EventTypeNormal, appv1.ReasonWave, "Reconcile", messageWaveBegins, made.Wave,
+		message.Count(len(made.Take), "resource"), listIDs(made.Take))
 }
 
 // setWaves adds a rollout in waves to the status of valid AppDefaults.
@@ -105,14 +107,14 @@ func (made *rolloutResult) reasonAndMessage() (reason, words string) {
 	skipped := len(made.Skipped)
 	switch left := made.Rest - skipped; {
 	case len(made.Stalled) > 0:
-		return appv1.ReasonWaveStalled, fmt.Sprintf(messageWaveStalled, listIDs(made.Stalled), left)
+		return appv1.ReasonWaveStalled, fmt.Sprintf(messageWaveStalled, listIDs(made.Stalled), message.Count(left, "resource"))
 	case len(made.Take)+len(made.Busy) > 0:
 		of := slices.Concat(made.Take, made.Busy) // A wave begins only while no resource is busy.
-		return appv1.ReasonWave, fmt.Sprintf(messageWaveUnderWay, made.Wave, len(of), listIDs(of), made.Waiting, skipped)
+		return appv1.ReasonWave, fmt.Sprintf(messageWaveUnderWay, made.Wave, message.Count(len(of), "resource"), listIDs(of), made.Waiting, skipped)
 	case made.Waiting > 0:
-		return appv1.ReasonWave, fmt.Sprintf(messageWaveWaits, made.Waiting)
+		return appv1.ReasonWave, fmt.Sprintf(messageWaveWaits, message.Count(made.Waiting, "resource"))
 	case made.Rest > 0:
-		return appv1.ReasonSkipped, fmt.Sprintf(messageWaveSkipped, skipped, cmp.Or(listIDs(made.Skipped), "none"), left)
+		return appv1.ReasonSkipped, fmt.Sprintf(messageWaveSkipped, message.Count(skipped, "resource"), cmp.Or(listIDs(made.Skipped), "none"), left)
 	}
 	return appv1.ReasonRolledOut, fmt.Sprintf(messageRolledOut, made.Current)
 }

@@ -139,9 +139,9 @@ func settledVerdict(wanted, running int32) Verdict {
 		return Verdict{Ready: true, Reason: appv1.ReasonScaledToZero, Detail: messageScaledToZero}
 	case running > wanted:
 		return Verdict{Reason: appv1.ReasonProgressing,
-			Detail: fmt.Sprintf(messageToBeRemoved, podCount(int(running-wanted)), running)}
+			Detail: fmt.Sprintf(messageToBeRemoved, message.Count(int(running-wanted), "pod"), running)}
 	}
-	return Verdict{Ready: true, Reason: appv1.ReasonReady, Detail: fmt.Sprintf(messageAvailable, podCount(int(wanted)))}
+	return Verdict{Ready: true, Reason: appv1.ReasonReady, Detail: fmt.Sprintf(messageAvailable, message.Count(int(wanted), "pod"))}
 }
 
 // progressMessage returns the message on how far a rollout has come.
@@ -151,7 +151,7 @@ func progressMessage(d *appsv1.Deployment, wanted int32, observed bool) string {
 	}
 	st := &d.Status
 	old := st.Replicas - st.UpdatedReplicas
-	message := fmt.Sprintf(messageProgress, st.UpdatedReplicas, podCount(int(wanted)), st.AvailableReplicas)
+	message := fmt.Sprintf(messageProgress, st.UpdatedReplicas, message.Count(int(wanted), "pod"), st.AvailableReplicas)
 	if old > 0 {
 		message += fmt.Sprintf(messageOldPods, old)
 	}
@@ -194,12 +194,4 @@ func rejectionReason(words string) string {
 		}
 	}
 	return message.Quote(words)
-}
-
-// podCount returns a number of pods in words, such as "1 pod" or "2 pods".
-func podCount(n int) string {
-	if n == 1 {
-		return "1 pod"
-	}
-	return fmt.Sprintf("%d pods", n)
 }

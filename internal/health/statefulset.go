@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/message"
 )
 
 // StatefulSet judges a StatefulSet by its status and its pods. It is ready by the rule of Deployment, and once its controller has made the
@@ -30,7 +31,7 @@ func StatefulSet(s *appsv1.StatefulSet, pods []corev1.Pod) Verdict {
 
 	v := Verdict{
 		Reason: appv1.ReasonProgressing,
-		Detail: fmt.Sprintf(messageProgress, st.UpdatedReplicas, podCount(int(wanted)), st.AvailableReplicas),
+		Detail: fmt.Sprintf(messageProgress, st.UpdatedReplicas, message.Count(int(wanted), "pod"), st.AvailableReplicas),
 	}
 	if missing := wanted - st.Replicas; missing > 0 {
 		v.Detail += fmt.Sprintf(messagePodsNotYetThere, missing, s.Name, s.Namespace)

@@ -3,6 +3,7 @@ package message
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -18,8 +19,22 @@ func Quote(words string) string {
 	return words
 }
 
+// Count returns a number of things in words, such as "1 pod" or "2 pods".
+func Count(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + one + "s"
+}
+
 // repeatedObject matches how the API server repeats an object, or what else is no plain value of a field.
 var repeatedObject = regexp.MustCompile(`(?s)((?:Invalid|Unsupported|Duplicate) value): (?:\{.*\}|\[.*\]|map\[.*\]|"\{.*\}"|"\[.*\]")`)
 
-// OmitObjects returns an answer of the API server without the objects that it repeats, which may have secrets in them.
-func OmitObjects(words string) string { return repeatedObject.ReplaceAllString(words, "$1") }
+// ofNoField matches what the API server says before the cause where an object is invalid as a whole.
+var ofNoField = regexp.MustCompile(`(?:<nil>|""): Invalid value: `)
+
+// OmitObjects returns an answer of the API server without the objects that it repeats, which may have secrets in them, and without the empty name
+// of the field that such an object is the value of.
+func OmitObjects(words string) string {
+	return ofNoField.ReplaceAllString(repeatedObject.ReplaceAllString(words, "$1"), "")
+}

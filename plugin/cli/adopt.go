@@ -15,6 +15,7 @@ import (
 
 	"huolala.cn/app-operator/api/plan"
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/message"
 	"huolala.cn/app-operator/plugin/view"
 )
 
@@ -97,7 +98,7 @@ func adoptQuestion(t target, p *plan.Plan, restart bool) string {
 	case pods == 1:
 		question += " 1 pod restarts."
 	default:
-		question += " " + view.CountPods(pods) + " restart."
+		question += " " + message.Count(pods, "pod") + " restart."
 	}
 	if waitsForTier(p) {
 		question += " Those of later tiers follow, with their pods, and are not in the plan: " + p.Problem.Message + "."
@@ -137,7 +138,7 @@ func provePlan(p *plan.Plan, restart bool) error {
 	case restart:
 		return nil
 	case p.ReplacedPods() > 0:
-		return fmt.Errorf("%s would restart%s. See --restart", view.CountPods(int(p.ReplacedPods())), nothing)
+		return fmt.Errorf("%s would restart%s. See --restart", message.Count(int(p.ReplacedPods()), "pod"), nothing)
 	case p.Incomplete:
 		return errors.New("the plan is not complete, and does not prove that no pod restarts" + nothing + ". Run it again")
 	}

@@ -135,7 +135,8 @@ func TestPluginWithoutManager(t *testing.T) {
 func TestRepeatedObjects(t *testing.T) {
 	secret := `{"apiVersion":"v1","spec":{"rootPass":"123456"}}`
 	for said, want := range map[string]string{
-		`"a" is invalid: <nil>: Invalid value: ` + secret + `: strict decoding error: unknown field "spec.replicas"`: `"a" is invalid: <nil>: Invalid value: strict decoding error: unknown field "spec.replicas"`,
+		`"a" is invalid: <nil>: Invalid value: ` + secret + `: strict decoding error: unknown field "spec.replicas"`: `"a" is invalid: strict decoding error: unknown field "spec.replicas"`,
+		`"a" is invalid: "": Invalid value: ` + strconv.Quote(secret) + `: no such field`:                            `"a" is invalid: no such field`,
 		`patch: Invalid value: ` + strconv.Quote(secret) + `: no`:                                                    `patch: Invalid value: no`,
 		`spec.replicas: Invalid value: -1: should be at least 0`:                                                     `spec.replicas: Invalid value: -1: should be at least 0`,
 		`spec.image: Invalid value: "a b": has a space`:                                                              `spec.image: Invalid value: "a b": has a space`,

@@ -46,7 +46,7 @@ func (r *root) importCommand() *cobra.Command {
 	flags.BoolVarP(&o.recursive, "recursive", "R", false, "Folders with all folders below them.")
 	flags.StringVarP(&o.selector, "selector", "l", "", "All Deployments with these labels.")
 	flags.BoolVar(&o.all, "all", false, "All Deployments of the namespace that nothing controls.")
-	flags.StringVarP(&o.folder, "output", "o", "", "Write a file for each App into this folder, and none over a file that exists.")
+	flags.StringVarP(&o.folder, "output", "o", "", "Write a file for each App into this folder, and none over a file with another content.")
 	flags.BoolVar(&o.onlyVerified, "verify", false, "Print no App, but in what the objects of the App in an empty namespace would differ; exit with 1 if in anything.")
 	return cmd
 }
@@ -131,8 +131,8 @@ func (r *root) importOne(from *view.Source, o *importOptions, follows bool) (sam
 	return true, err
 }
 
-// writeImport writes the manifest of an imported App into a file of the folder. A file that exists stays: its user may have changed it, or it has
-// the App of another namespace.
+// writeImport writes the manifest of an imported App into a file of the folder. A file with another content stays: its user may have changed it, or
+// it has the App of another namespace.
 func (r *root) writeImport(folder string, app *appv1.App, text string) (err error) {
 	path, err := manifestPath(folder, app)
 	if err != nil {
@@ -140,6 +140,10 @@ func (r *root) writeImport(folder string, app *appv1.App, text string) (err erro
 	}
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
+		if has, unread := os.ReadFile(path); unread == nil && string(has) == text {
+			_, err = fmt.Fprintln(r.Out, "Unchanged "+path)
+			return err
+		}
 		return fmt.Errorf("the App of Deployment %s: %s exists; remove it, or write into another folder", app.Name, path)
 	}
 	if err != nil {

@@ -31,7 +31,9 @@ var foreignObjects = map[string]string{
     template: {metadata: {labels: {app: owned}}, spec: {containers: [{name: owned, image: "nginx:1.27"}]}}`,
 	"services": `
 - metadata: {name: front, namespace: shop, uid: s1}
-  spec: {type: ClusterIP, clusterIP: 10.0.0.7, selector: {app: web}, ports: [{name: http, port: 80, protocol: TCP, targetPort: http}]}`,
+  spec: {type: ClusterIP, clusterIP: 10.0.0.7, selector: {app: web}, ports: [{name: http, port: 80, protocol: TCP, targetPort: http}]}
+- metadata: {name: spare, namespace: shop, uid: s2}
+  spec: {type: ClusterIP, clusterIP: 10.0.0.8, selector: {app: web}, ports: [{name: http, port: 80, protocol: TCP, targetPort: http}]}`,
 	"horizontalpodautoscalers": `
 - metadata: {name: scaler, namespace: shop}
   spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, maxReplicas: 5}`,
@@ -40,7 +42,9 @@ var foreignObjects = map[string]string{
   spec: {selector: {matchLabels: {app: web}}, maxUnavailable: 1}`,
 	"ingresses": `
 - metadata: {name: edge, namespace: shop}
-  spec: {rules: [{host: shop.example.com, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: front, port: {name: http}}}}]}}]}`,
+  spec: {rules: [{host: shop.example.com, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: front, port: {name: http}}}}]}}]}
+- metadata: {name: by-default, namespace: shop}
+  spec: {defaultBackend: {service: {name: spare, port: {name: http}}}}`,
 	"networkpolicies": `
 - metadata: {name: web, namespace: shop}
   spec: {podSelector: {matchLabels: {app: web}}}
@@ -54,7 +58,9 @@ var foreignObjects = map[string]string{
 - metadata: {name: public, namespace: shop}
   spec: {parentRefs: [{name: gateway}], rules: [{backendRefs: [{name: other, port: 80}]}, {backendRefs: [{name: front, port: 80}]}]}
 - metadata: {name: route-elsewhere, namespace: shop}
-  spec: {parentRefs: [{name: gateway}], rules: [{backendRefs: [{name: front, namespace: elsewhere, port: 80}, {name: other, port: 80}]}]}`,
+  spec: {parentRefs: [{name: gateway}], rules: [{backendRefs: [{name: front, namespace: elsewhere, port: 80}, {name: other, port: 80}]}]}
+- metadata: {name: to-spare, namespace: shop}
+  spec: {parentRefs: [{name: gateway}], rules: [{backendRefs: [{name: spare, port: 80}]}]}`,
 	"podmonitors": `
 - metadata: {name: metrics, namespace: shop}
   spec: {selector: {matchLabels: {app: web}}, podMetricsEndpoints: [{port: http}]}
@@ -161,6 +167,9 @@ func TestImportNamesWhatStays(t *testing.T) {
 		"# NetworkPolicy web: spec.podSelector selects the pods; it stays as it is, and applies to the pods of the App, too.",
 		"# NetworkPolicy by-expression: spec.podSelector selects the pods;",
 		"# HTTPRoute public: spec.rules lead to Service front; it stays as it is, and goes on leading there.",
+		"# Service spare: spec is not taken over, as an App has one Service; it stays as it is.",
+		"# Ingress by-default: spec leads to Service spare, which stays as it is; so does this object.",
+		"# HTTPRoute to-spare: spec leads to Service spare, which stays as it is; so does this object.",
 		"# PodMonitor metrics: spec.selector selects the pods; it stays as it is, and scrapes the pods of the App, too.",
 	} {
 		if !strings.Contains(out, want) {
@@ -187,13 +196,19 @@ func TestImportIntoFolder(t *testing.T) {
 	if text, err := os.ReadFile(file); err != nil || string(text) != printed {
 		t.Errorf("%v: the file has\n%s\nand printed is\n%s", err, text, printed)
 	}
+	if code, out, said := f.run(t, "import", "--all", "-o", folder); code != 0 || strings.Count(out, "Unchanged ") != 2 || strings.Contains(out, "Wrote ") {
+		t.Errorf("a second time: exit status %d\n%s%s", code, out, said)
+	}
 	if err := os.WriteFile(file, []byte("edited"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"web"}, {"--all"}, {"-l", "tier=front"}} {
-		code, out, said := f.run(t, append([]string{"import", "-o", folder}, args...)...)
-		if code != 1 || out != "" || !strings.Contains(said, "app-web.yaml exists; remove it, or write into another folder") {
-			t.Errorf("%v: exit status %d\n%s%s", args, code, out, said)
+	for _, c := range []struct {
+		args []string
+		code int
+	}{{[]string{"web"}, 1}, {[]string{"-l", "tier=front"}, 1}, {[]string{"--all"}, 0}} { // The file of the other Deployment is up to date.
+		code, out, said := f.run(t, append([]string{"import", "-o", folder}, c.args...)...)
+		if code != c.code || strings.Contains(out, "app-web.yaml") || !strings.Contains(said, "app-web.yaml exists; remove it, or write into another folder") {
+			t.Errorf("%v: exit status %d\n%s%s", c.args, code, out, said)
 		}
 	}
 	if text, err := os.ReadFile(file); err != nil || string(text) != "edited" {

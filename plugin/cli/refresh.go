@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/message"
 	"huolala.cn/app-operator/plugin/view"
 )
 
@@ -47,7 +48,7 @@ func (r *root) refreshCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := r.askConfirmation(o.yes, fmt.Sprintf("Refresh %s, %d at a time? Pods may restart.", countResources(len(targets)), size)); err != nil {
+			if err := r.askConfirmation(o.yes, fmt.Sprintf("Refresh %s, %d at a time? Pods may restart.", message.Count(len(targets), "resource"), size)); err != nil {
 				return err
 			}
 			return r.refreshTargets(cmd.Context(), c, targets, size, o.wait || o.wave != "")

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/message"
 	"huolala.cn/app-operator/plugin/view"
 )
 
@@ -32,7 +33,12 @@ func (r *root) restartCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := r.askConfirmation(yes, "Replace the pods of "+countResources(len(targets))+"?"); err != nil {
+			for _, t := range targets {
+				if err := refuseTask(t, messageNoRestart, t.runByHand()); err != nil {
+					return err
+				}
+			}
+			if err := r.askConfirmation(yes, "Replace the pods of "+message.Count(len(targets), "resource")+"?"); err != nil {
 				return err
 			}
 			for _, t := range targets {
@@ -50,9 +56,6 @@ func (r *root) restartCommand() *cobra.Command {
 
 // restartResource replaces the pods of a resource's workloads.
 func (r *root) restartResource(ctx context.Context, c *clients, t target) error {
-	if err := refuseTask(t, messageNoRestart, t.runByHand()); err != nil {
-		return err
-	}
 	now, err := c.clientOf(t.kind, t.namespace).getResource(ctx, t.name)
 	if err != nil {
 		return inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)

@@ -18,6 +18,7 @@ import (
 
 	"huolala.cn/app-operator/api/plan"
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/message"
 	"huolala.cn/app-operator/plugin/ui"
 	"huolala.cn/app-operator/plugin/view"
 )
@@ -164,7 +165,7 @@ func (a *actor) restartPods(ctx context.Context, act ui.Action, version string) 
 	}
 	for _, w := range done {
 		p.Pods += int(w.pods)
-		p.Rows = append(p.Rows, view.PlanRow{Object: w.kind + " " + w.name, Effect: fmt.Sprintf("%s are replaced one after the other", view.CountPods(int(w.pods)))})
+		p.Rows = append(p.Rows, view.PlanRow{Object: w.kind + " " + w.name, Effect: fmt.Sprintf("%s are replaced one after the other", message.Count(int(w.pods), "pod"))})
 		p.Text += fmt.Sprintf("%s %s: pods are replaced, as kubectl rollout restart does: %d\n", w.kind, w.name, w.pods)
 	}
 	return p, err

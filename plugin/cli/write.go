@@ -63,14 +63,6 @@ func mergePatch(patch map[string]any, resourceVersion string) []byte {
 	return data
 }
 
-// countResources returns a number of resources in words: "1 resource" or "2 resources".
-func countResources(n int) string {
-	if n == 1 {
-		return "1 resource"
-	}
-	return fmt.Sprintf("%d resources", n)
-}
-
 // takesEffect returns when an annotation of a resource takes effect, empty for now.
 func takesEffect(r *view.Resource) string {
 	if r.Paused {

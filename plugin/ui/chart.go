@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"huolala.cn/app-operator/internal/message"
 	"huolala.cn/app-operator/plugin/view"
 )
 
@@ -50,7 +51,7 @@ func newChart(r *view.Rollout) *chart {
 	fmt.Fprintf(&line, "H%d", c.NowX)
 	c.Line = line.String()
 	c.Area = c.Line + fmt.Sprintf("V%dZ", chartBottom)
-	c.Label = fmt.Sprintf("%d of %s of version %s are ready after %s", len(r.Ready), view.CountPods(r.Wanted), r.Version, view.CoarseDuration(r.Elapsed))
+	c.Label = fmt.Sprintf("%d of %s of version %s are ready after %s", len(r.Ready), message.Count(r.Wanted, "pod"), r.Version, view.CoarseDuration(r.Elapsed))
 	if r.Left > 0 {
 		c.Guess = fmt.Sprintf("M%d %dL%d %d", c.NowX, c.NowY, chartRight, chartTop)
 		c.Label += "; at this rate, all of them in " + view.CoarseDuration(r.Left)

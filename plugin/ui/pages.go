@@ -12,6 +12,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"huolala.cn/app-operator/internal/message"
 	"huolala.cn/app-operator/plugin/view"
 )
 
@@ -211,7 +212,7 @@ func (s *Server) addResource(r *http.Request, data map[string]any, kind view.Kin
 		data["For"] = view.CoarseDuration(s.options.Now().Sub(why.Since.Time))
 	}
 	lines, more := view.PodLines(found)
-	data["Pods"], data["MorePods"], data["AllPods"] = lines, more, view.CountPods(len(lines)+more)
+	data["Pods"], data["MorePods"], data["AllPods"] = lines, more, message.Count(len(lines)+more, "pod")
 	if s.options.Logs != nil {
 		data["Logs"] = s.resourcePath(kind.Name, found.Resource.ObjectMeta.Namespace, found.Resource.ObjectMeta.Name) + "/logs"
 	}

@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"huolala.cn/app-operator/internal/message"
 )
 
 // Facts are what a person asks of a resource first.
@@ -47,7 +49,7 @@ func FactsOf(s *Snapshot) *Facts {
 	for i := range groups {
 		g := &groups[i]
 		if n := countReady(g.pods); n > 0 {
-			f.Serving = append(f.Serving, Served{Part: g.part, Version: VersionOf(g.image), Ready: n, Of: CountPods(max(len(g.pods), g.wanted))})
+			f.Serving = append(f.Serving, Served{Part: g.part, Version: VersionOf(g.image), Ready: n, Of: message.Count(max(len(g.pods), g.wanted), "pod")})
 		}
 	}
 	by := r.changedBy()

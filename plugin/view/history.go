@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/message"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -237,7 +238,7 @@ func (h *History) Text(s Style, now time.Time) string {
 	}
 	if c := h.Canary; c != nil {
 		text += cleanLine(fmt.Sprintf("Canary: Deployment %s runs image %s, %d of %s ready; it becomes a revision when it is promoted.\n",
-			c.Name, c.Image, c.Ready, CountPods(int(c.Pods))))
+			c.Name, c.Image, c.Ready, message.Count(int(c.Pods), "pod")))
 	}
 	return text + "Changes of replicas alone, or around the pods, make no revision.\n" + notShown(s, h.NotShown)
 }

@@ -56,14 +56,14 @@ func ImportOf(from *Source) (*Import, error) {
 	if err := i.importRest(); err != nil {
 		return nil, err
 	}
-	service := i.importService()
+	service, others := i.importService()
 	i.importMetadata(service)
 	i.notePorts()
 	i.importProbes()
 	i.importAutoscaler()
 	i.importBudget()
-	i.importIngress(service)
-	i.noteRoutes(service)
+	i.importIngress(service, others)
+	i.noteRoutes(service, others)
 	i.notePolicies()
 	i.noteMonitors()
 	i.leaveInvalid()

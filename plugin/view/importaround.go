@@ -73,12 +73,13 @@ func (i *importing) importBudget() {
 	}
 }
 
-// importIngress sets the Ingress that leads to the Service, if an App can express it.
-func (i *importing) importIngress(service *corev1.Service) {
+// importIngress sets the Ingress that leads to the Service, if an App can express it. It notes the Ingresses that lead to other Services of the pods.
+func (i *importing) importIngress(service *corev1.Service, others []string) {
 	for n := range i.from.Ingresses {
 		ingress := &i.from.Ingresses[n]
 		name := "Ingress " + ingress.Name
 		if service == nil || !leadsTo(ingress, service.Name) {
+			i.noteWayTo(name, others, func(other string) bool { return leadsTo(ingress, other) })
 			continue
 		}
 		if at, wrong := i.otherOwner(ingress); wrong != "" {
@@ -107,14 +108,23 @@ func (i *importing) notePolicies() {
 	}
 }
 
-// noteRoutes notes the HTTPRoutes that lead to the Service, nil if the App has none.
-func (i *importing) noteRoutes(service *corev1.Service) {
+// noteWayTo notes that an object leads to the first of the Services that stay as they are.
+func (i *importing) noteWayTo(name string, services []string, leadsTo func(service string) bool) {
+	if at := slices.IndexFunc(services, leadsTo); at >= 0 {
+		i.addNote(name, "spec", "leads to Service %s, which stays as it is; so does this object", services[at])
+	}
+}
+
+// noteRoutes notes the HTTPRoutes that lead to the Service, nil if the App has none, or to other Services of the pods.
+func (i *importing) noteRoutes(service *corev1.Service, others []string) {
 	for n := range i.from.Routes {
 		route := &i.from.Routes[n]
+		name := kindRoute + " " + route.Name
 		if service != nil && routesTo(route, service.Name) {
-			i.addNote(kindRoute+" "+route.Name, "spec.rules", "lead to Service %s; it stays as it is, and goes on leading there. State no spec.httpRoute besides it",
-				service.Name)
+			i.addNote(name, "spec.rules", "lead to Service %s; it stays as it is, and goes on leading there. State no spec.httpRoute besides it", service.Name)
+			continue
 		}
+		i.noteWayTo(name, others, func(other string) bool { return routesTo(route, other) })
 	}
 }
 
@@ -141,8 +151,11 @@ func routesTo(route *gatewayv1.HTTPRoute, service string) bool {
 	})
 }
 
-// leadsTo reports whether any path of an Ingress leads to a Service.
+// leadsTo reports whether the default backend or any path of an Ingress leads to a Service.
 func leadsTo(ingress *networkingv1.Ingress, service string) bool {
+	if backend := ingress.Spec.DefaultBackend; backend != nil && backend.Service != nil && backend.Service.Name == service {
+		return true
+	}
 	return slices.ContainsFunc(ingress.Spec.Rules, func(rule networkingv1.IngressRule) bool {
 		return rule.HTTP != nil && slices.ContainsFunc(rule.HTTP.Paths, func(path networkingv1.HTTPIngressPath) bool {
 			return path.Backend.Service != nil && path.Backend.Service.Name == service

@@ -14,11 +14,12 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// importService states the Service that leads to the pods, and returns it; nil if there is none.
-func (i *importing) importService() *corev1.Service {
-	found := i.findService()
+// importService states the Service that leads to the pods, and returns it; nil if there is none. others are the Services that lead to the pods
+// and stay as they are.
+func (i *importing) importService() (found *corev1.Service, others []string) {
+	found, others = i.findService()
 	if found == nil {
-		return nil
+		return nil, others
 	}
 	spec := &found.Spec
 	into := &i.App.Spec.Service
@@ -60,7 +61,7 @@ func (i *importing) importService() *corev1.Service {
 		into.IPFamilies = spec.IPFamilies
 	}
 	i.noteServiceFields(found)
-	return found
+	return found, others
 }
 
 // noteServiceFields notes the fields of a Service that an App cannot state, unless the cluster chose them.
@@ -112,8 +113,7 @@ func nodePortStated(s *corev1.Service, p *corev1.ServicePort) bool {
 
 // findService returns the Service of the pods. Of the Services that have no controller and select the same pods, it is the Service with the
 // Deployment's name, or else the first.
-func (i *importing) findService() *corev1.Service {
-	var found *corev1.Service
+func (i *importing) findService() (found *corev1.Service, others []string) {
 	for n := range i.from.Services {
 		s := &i.from.Services[n]
 		same, name := maps.Equal(s.Spec.Selector, i.selector), "Service "+s.Name
@@ -122,6 +122,7 @@ func (i *importing) findService() *corev1.Service {
 			if s.Name == i.App.Name {
 				i.addNote(name, "spec.selector", "leads to other pods; with ports, the App would be in its way")
 			}
+			continue
 		case !same:
 			i.addNote(name, "spec.selector", "selects the pods by other labels than the Deployment; the Service stays as it is, and leads to the pods as before")
 		case i.sharedWith(s) != "":
@@ -130,14 +131,17 @@ func (i *importing) findService() *corev1.Service {
 			i.addNote(name, "metadata.ownerReferences", "name another owner; the Service stays as it is")
 		case found == nil:
 			found = s
+			continue
 		case s.Name == i.App.Name:
 			i.addNote("Service "+found.Name, "spec", "is not taken over, as an App has one Service; it stays as it is")
-			found = s
+			others, found = append(others, found.Name), s
+			continue
 		default:
 			i.addNote(name, "spec", "is not taken over, as an App has one Service; it stays as it is")
 		}
+		others = append(others, s.Name)
 	}
-	return found
+	return found, others
 }
 
 // sharedWith returns the first other workload whose pods a Service selects, empty if there is none.

@@ -10,6 +10,7 @@ import (
 
 	"huolala.cn/app-operator/api/plan"
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/message"
 )
 
 // Plan has the operator's plans of changes of resources.
@@ -115,7 +116,7 @@ func (p *Plan) Text(s Style) string {
 		}
 	}
 	if p.Restarts.Pods > 0 {
-		b.WriteString(s.paintText(MarkFail, "RESTART  "+CountPods(int(p.Restarts.Pods))) + "\n")
+		b.WriteString(s.paintText(MarkFail, "RESTART  "+message.Count(int(p.Restarts.Pods), "pod")) + "\n")
 	}
 	b.WriteString(s.wrapLines("", indent, fmt.Sprintf("%d to change, %d to create, %d to delete", p.Objects.Changed, p.Objects.Created, p.Objects.Deleted)))
 	return b.String()

@@ -9,6 +9,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
 	"huolala.cn/app-operator/internal/health"
+	"huolala.cn/app-operator/internal/message"
 )
 
 // maxDigest is how many digits of a digest identify an image for a person.
@@ -128,11 +129,11 @@ func (r *Resource) causeText(row *Row) string {
 	case r.Schedule != nil && (row.State == StateReady || row.State == StateRunning || row.State == StateSuspended):
 		return r.Schedule.causeOf(row.State)
 	case row.State == StateRolling && pods.Updated < pods.Wanted:
-		return fmt.Sprintf(causeRolling, pods.Updated, CountPods(pods.Wanted))
+		return fmt.Sprintf(causeRolling, pods.Updated, message.Count(pods.Wanted, "pod"))
 	case row.State == StateRolling && pods.Existing > pods.Wanted:
-		return fmt.Sprintf(causeRemoving, CountPods(pods.Existing-pods.Wanted))
+		return fmt.Sprintf(causeRemoving, message.Count(pods.Existing-pods.Wanted, "pod"))
 	case row.State == StateRolling && !pods.Tiers:
-		return fmt.Sprintf(causeStarting, pods.Ready, CountPods(pods.Wanted))
+		return fmt.Sprintf(causeStarting, pods.Ready, message.Count(pods.Wanted, "pod"))
 	case row.State == StatePaused && len(row.Pending) > 0:
 		return row.Pending[0]
 	case row.State == StatePaused && row.Reason == appv1.ReasonPaused:
@@ -140,7 +141,7 @@ func (r *Resource) causeText(row *Row) string {
 	case row.State == StateHeld && row.Reason == appv1.ReasonHeld && row.Serving != "":
 		return fmt.Sprintf(causeHeld, VersionOf(row.Serving))
 	case row.State == StateCanary && r.Canary != nil:
-		return fmt.Sprintf(causeCanary, VersionOf(r.Canary.Image), r.Canary.Ready, CountPods(int(r.Canary.Pods)))
+		return fmt.Sprintf(causeCanary, VersionOf(r.Canary.Image), r.Canary.Ready, message.Count(int(r.Canary.Pods), "pod"))
 	case row.State == StateZero, row.State == StateReady && row.Reason == appv1.ReasonReady:
 		return ""
 	}

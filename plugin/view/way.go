@@ -14,6 +14,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"huolala.cn/app-operator/internal/health"
+	"huolala.cn/app-operator/internal/message"
 )
 
 // Place is an address at which a resource answers.
@@ -229,9 +230,9 @@ func (s *Snapshot) podStop() Stop {
 			wanted += g.wanted
 		}
 	}
-	stop := Stop{Title: fmt.Sprintf("%d of %s ready", ready, CountPods(wanted)), Mark: MarkGood}
+	stop := Stop{Title: fmt.Sprintf("%d of %s ready", ready, message.Count(wanted, "pod")), Mark: MarkGood}
 	if ready > wanted {
-		stop.Title = CountPods(ready) + " ready"
+		stop.Title = message.Count(ready, "pod") + " ready"
 	}
 	switch {
 	case ready == 0 && wanted > 0:
@@ -293,7 +294,7 @@ func (s *Snapshot) tierStops() []Stop {
 			stop.Mark = MarkBusy
 		}
 		if found {
-			stop.Notes = append([]string{fmt.Sprintf("%d of %s ready", ready, CountPods(wanted))}, stop.Notes...)
+			stop.Notes = append([]string{fmt.Sprintf("%d of %s ready", ready, message.Count(wanted, "pod"))}, stop.Notes...)
 		}
 		if cause != "" && ready < wanted {
 			stop.Notes = append(stop.Notes, cause)

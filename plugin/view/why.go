@@ -14,6 +14,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/health"
+	"huolala.cn/app-operator/internal/message"
 )
 
 // The texts for a resource whose status is of an earlier spec, or whose Service is gone.
@@ -234,7 +235,7 @@ func rootOf(pods []corev1.Pod, stalled bool) []Step {
 			nodes = append(nodes, node)
 		}
 	}
-	object := CountPods(n)
+	object := message.Count(n, "pod")
 	if len(nodes) > 0 {
 		slices.Sort(nodes)
 		if len(nodes) > 3 {
@@ -277,11 +278,11 @@ func (s *Snapshot) whatWorks() string {
 	case wanted == 0 && ready == 0:
 		return "No pod is wanted."
 	case ready == 0:
-		return fmt.Sprintf("Nothing: none of %s is ready.", CountPods(wanted))
+		return fmt.Sprintf("Nothing: none of %s is ready.", message.Count(wanted, "pod"))
 	}
-	text := fmt.Sprintf("%d of %s ready", ready, CountPods(wanted))
+	text := fmt.Sprintf("%d of %s ready", ready, message.Count(wanted, "pod"))
 	if ready > wanted { // A rollout has more pods than are wanted.
-		text = fmt.Sprintf("%s ready, %d wanted", CountPods(ready), wanted)
+		text = fmt.Sprintf("%s ready, %d wanted", message.Count(ready, "pod"), wanted)
 	}
 	if len(by) > 0 {
 		text += ": " + strings.Join(by, ", ")

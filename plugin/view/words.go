@@ -21,14 +21,6 @@ const (
 // kindCronJob is the kind of a Task's schedule.
 const kindCronJob = "CronJob"
 
-// CountPods returns a number of pods in words: "1 pod" or "2 pods".
-func CountPods(n int) string {
-	if n == 1 {
-		return "1 pod"
-	}
-	return fmt.Sprintf("%d pods", n)
-}
-
 // ageOf returns the time since a moment in one unit, as kubectl's column AGE does; empty if the moment is not known.
 func ageOf(since *metav1.Time, now time.Time) string {
 	if since == nil || since.IsZero() {
