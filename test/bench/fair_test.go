@@ -22,6 +22,8 @@ const (
 	busyPause = time.Second / 60
 	// neighbours is how often another tenant applies an App meanwhile.
 	neighbours = 50
+	// busySingle is the figure of a single App next to a busy tenant.
+	busySingle = "single next to a busy tenant, p50, ÷ alone"
 )
 
 // BenchmarkBusy applies Apps of one namespace, and as floor B, before and while a tenant of another namespace changes the images of many Apps.
@@ -52,8 +54,8 @@ func BenchmarkBusy(b *testing.B) {
 	pass(b, 3*time.Second) // For the queue to fill.
 	during, floorDuring := median()
 	rate := end()
-	found.add("single next to a busy tenant, p50, ÷ alone", busyApps, manager, "×", during.Seconds()/before.Seconds())
-	found.add("single next to a busy tenant, p50, ÷ alone", busyApps, floorB, "×", floorDuring.Seconds()/floorBefore.Seconds())
+	found.add(busySingle, busyApps, manager, "×", during.Seconds()/before.Seconds())
+	found.add(busySingle, busyApps, floorB, "×", floorDuring.Seconds()/floorBefore.Seconds())
 	progress("a single App next to %.0f changes a second of another tenant: p50 %s, alone %s; floor B: %s and %s", rate, during, before, floorDuring, floorBefore)
 	o.stop(b)
 }

@@ -227,6 +227,8 @@ const (
 	restMemory = "memory, at rest"
 	// settledMemory is that of one that has just done something to all Apps, and keeps the events.
 	settledMemory = "memory, settled"
+	// restartMemory is that of a manager that has been started over all Apps.
+	restartMemory = "restart, memory"
 )
 
 // idled watches what a manager asks for that has nothing to do, and what memory it has then: of many Apps once it is
@@ -262,7 +264,7 @@ func (w *world) restarted(b *testing.B, n, round int) {
 	found.divide("restart", n, lists)
 	found.add("restart, writes", n, manager, "", float64(cost.writes()))
 	found.add("restart, events", n, manager, "", float64(cost["post events"]))
-	found.add("restart, memory", n, manager, "MiB", o.figures(b).resident)
+	found.add(restartMemory, n, manager, "MiB", o.figures(b).resident)
 	found.add("restart, memory, most", n, manager, "MiB", o.peak(b))
 	found.add("restart, processor time", n, manager, "s", o.figures(b).cpu)
 	if n >= most && round == 0 {
