@@ -168,8 +168,8 @@ func TestImportNamesWhatStays(t *testing.T) {
 		"# NetworkPolicy by-expression: spec.podSelector selects the pods;",
 		"# HTTPRoute public: spec.rules lead to Service front; it stays as it is, and goes on leading there.",
 		"# Service spare: spec is not taken over, as an App has one Service; it stays as it is.",
-		"# Ingress by-default: spec leads to Service spare, which stays as it is; so does this object.",
-		"# HTTPRoute to-spare: spec leads to Service spare, which stays as it is; so does this object.",
+		"# Ingress by-default: spec leads to Service spare, which is not taken over; it stays as it is, and goes on leading there.",
+		"# HTTPRoute to-spare: spec leads to Service spare, which is not taken over; it stays as it is, and goes on leading there.",
 		"# PodMonitor metrics: spec.selector selects the pods; it stays as it is, and scrapes the pods of the App, too.",
 	} {
 		if !strings.Contains(out, want) {

@@ -111,7 +111,7 @@ func (i *importing) notePolicies() {
 // noteWayTo notes that an object leads to the first of the Services that stay as they are.
 func (i *importing) noteWayTo(name string, services []string, leadsTo func(service string) bool) {
 	if at := slices.IndexFunc(services, leadsTo); at >= 0 {
-		i.addNote(name, "spec", "leads to Service %s, which stays as it is; so does this object", services[at])
+		i.addNote(name, "spec", "leads to Service %s, which is not taken over; it stays as it is, and goes on leading there", services[at])
 	}
 }
 

@@ -66,8 +66,10 @@ func TestConfigRollout(t *testing.T) {
 	m = plane.RestartAtRest(t, m, ns)
 	before = uids(t, ns)
 
+	m.Stop(t) // So that the manager sees both at once.
 	plane.Change(t, app, func() { app.Spec.Image = "nginx:1.17.0" })
 	plane.Change(t, config, func() { config.Data["level"] = "3" })
+	m = plane.Start(t, ns)
 	followed(t, app, config)
 	plane.Change(t, config, func() { config.Data["unused"] = "3" })
 	followed(t, app, config)
