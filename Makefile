@@ -329,7 +329,7 @@ chaos: ## Let everything fail around the manager, in numbers that count; up to 2
 # One that is chosen with RUN= is printed alone; the whole is written into docs/bench.
 BENCH_OUT ?= $(if $(RUN),,docs/bench)
 .PHONY: bench bench-manager bench-ui
-bench: $(if $(filter BenchmarkUI,$(RUN)),bench-ui,bench-manager) ## Measure the manager next to the least that its work can cost, an hour and a half; writes docs/bench. RUN=BenchmarkSingle, BENCH_SIZES= and BENCH_ROUNDS= choose; RUN=BenchmarkUI measures the application centre.
+bench: $(if $(filter BenchmarkUI,$(RUN)),bench-ui,bench-manager) ## Measure the manager next to the least that its work can cost, two hours; writes docs/bench. RUN=BenchmarkSingle, BENCH_SIZES= and BENCH_ROUNDS= choose, BENCH_ADD=1 BENCH_OUT=docs/bench adds to the page; RUN=BenchmarkUI measures the application centre.
 
 bench-ui:
 	@$(WITH_ASSETS); cd test/ui; set -x; CI=true go test -vet=off -timeout 1h -run NONE -bench BenchmarkUI -benchtime 1x $(TESTFLAGS) ./...

@@ -117,6 +117,28 @@ func (r *report) save(folder string) error {
 	return nil
 }
 
+// addReport adds the figures of an earlier run on such a machine, so that the benchmarks can be run in parts. A figure must not be measured again.
+func (r *report) addReport(folder string) error {
+	data, err := os.ReadFile(filepath.Join(folder, "bench.json"))
+	if err != nil {
+		return err
+	}
+	var earlier report
+	if err := json.Unmarshal(data, &earlier); err != nil {
+		return err
+	}
+	if earlier.Cores != r.Cores || earlier.Memory != r.Memory || earlier.Go != r.Go {
+		return fmt.Errorf("the figures are of another machine, with %d cores, %s of memory and %s", earlier.Cores, earlier.Memory, earlier.Go)
+	}
+	if !strings.Contains(earlier.Date, r.Date) {
+		r.Date = earlier.Date + " and " + r.Date
+	} else {
+		r.Date = earlier.Date
+	}
+	r.Measures, r.Rounds = earlier.Measures, max(earlier.Rounds, r.Rounds)
+	return nil
+}
+
 // memory is how much this machine has, as Linux tells it.
 func memory() string {
 	text, err := os.ReadFile("/proc/meminfo")
