@@ -31,6 +31,7 @@ import (
 	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/content"
 	"huolala.cn/app-operator/internal/fence"
+	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/internal/waves"
 	"huolala.cn/app-operator/internal/workload"
@@ -173,7 +174,7 @@ func newDeps(mgr ctrl.Manager, opts *Options, defaults *Defaults, watched watchS
 			ServiceGrace: ptr.Deref(opts.ServiceGrace, workload.DefaultServiceGrace), Today: resource.Inputs{Rendering: opts.Rendering}, Defaults: defaults,
 			Records: workload.NewRecords(), PodCauses: workload.NewPodCauses(opts.Clock),
 		},
-		Recorder: mgr.GetEventRecorder(fieldOwner),
+		Recorder: reconciler.LimitEvents(mgr.GetEventRecorder(fieldOwner), opts.Clock, droppedEvents.WithLabelValues().Inc),
 		Disabled: opts.DisabledFeatures,
 		Pending:  newPendingPlans(),
 		defaults: defaults,

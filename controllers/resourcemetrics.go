@@ -2,7 +2,9 @@ package controllers
 
 import (
 	"context"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,7 +43,10 @@ var resources = &resourceMetrics{readers: map[resourceReader]struct{}{}}
 // buildInfo has the version of this program.
 var buildInfo = metrics.BuildInfo.NewGauge()
 
-func init() { ctrlmetrics.Registry.MustRegister(resources, buildInfo) }
+// droppedEvents counts the events beyond the share of a namespace.
+var droppedEvents = metrics.EventsDropped.NewCounter()
+
+func init() { ctrlmetrics.Registry.MustRegister(resources, buildInfo, droppedEvents) }
 
 // noteBuild sets the version of this program. Of several managers in one process, the latest counts.
 func noteBuild(opts *Options) {
@@ -130,6 +135,7 @@ type resourceSummary struct {
 	// seen are those that were added, nil if none can be added twice.
 	seen            map[types.UID]struct{}
 	series          []prometheus.Metric
+	named           map[namedKey][]namedSeries
 	counts          map[countKey]int
 	rendering, size int
 	defaults        int
@@ -140,8 +146,25 @@ type resourceSummary struct {
 // countKey is what resources are counted by.
 type countKey struct{ namespace, reason string }
 
+// maxNamed is how many resources of a kind in a namespace a metric names at most: the first ones by their names. The metric of counts has all. A
+// monitoring system that limits the samples of a scrape would otherwise lose those of all namespaces for the resources of one.
+const maxNamed = 500
+
+// namedKey identifies the series of a metric in a namespace.
+type namedKey struct {
+	desc      *prometheus.Desc
+	namespace string
+}
+
+// namedSeries is the series of one resource, with the labels that follow its name.
+type namedSeries struct {
+	value float64
+	name  string
+	more  []string
+}
+
 func newResourceSummary(k *kind, several bool) *resourceSummary {
-	s := &resourceSummary{kind: k.Name, serves: k.Serves, counts: map[countKey]int{}}
+	s := &resourceSummary{kind: k.Name, serves: k.Serves, counts: map[countKey]int{}, named: map[namedKey][]namedSeries{}}
 	if several {
 		s.seen = map[types.UID]struct{}{}
 	}
@@ -174,16 +197,16 @@ func (s *resourceSummary) addResource(obj stored.Observed) {
 		return
 	}
 	if ready == nil || ready.Status == metav1.ConditionFalse {
-		s.addGauge(notReadyDesc, float64(since.Unix()), s.kind, namespace, name, reason)
+		s.addNamed(notReadyDesc, namespace, namedSeries{float64(since.Unix()), name, []string{reason}})
 	}
 	if c := obj.Condition(appv1.ConditionStalled); c != nil && c.Status == metav1.ConditionTrue {
-		s.addGauge(stalledDesc, 1, s.kind, namespace, name, c.Reason)
+		s.addNamed(stalledDesc, namespace, namedSeries{1, name, []string{c.Reason}})
 	}
 	if canary := obj.Canary(); canary != nil && canary.Since != nil {
-		s.addGauge(canaryDesc, float64(canary.Since.Unix()), s.kind, namespace, name)
+		s.addNamed(canaryDesc, namespace, namedSeries{float64(canary.Since.Unix()), name, nil})
 	}
 	if c := obj.Condition(appv1.ConditionReconciling); c != nil && c.Reason == appv1.ReasonPaused {
-		s.addGauge(pausedDesc, 1, s.kind, namespace, name)
+		s.addNamed(pausedDesc, namespace, namedSeries{1, name, nil})
 	}
 }
 
@@ -192,6 +215,11 @@ func oneIf(counts bool) int {
 		return 1
 	}
 	return 0
+}
+
+func (s *resourceSummary) addNamed(desc *prometheus.Desc, namespace string, one namedSeries) {
+	key := namedKey{desc, namespace}
+	s.named[key] = append(s.named[key], one)
 }
 
 func (s *resourceSummary) addGauge(desc *prometheus.Desc, value float64, labels ...string) {
@@ -210,6 +238,15 @@ func (s *resourceSummary) sendSeries(ch chan<- prometheus.Metric) {
 	s.addGauge(outdatedDesc, float64(s.size), s.kind, "size")
 	if s.serves { // Other kinds take no defaults.
 		s.addGauge(outdatedDesc, float64(s.defaults), s.kind, "defaults")
+	}
+	for key, all := range s.named {
+		if len(all) > maxNamed {
+			slices.SortFunc(all, func(a, b namedSeries) int { return strings.Compare(a.name, b.name) })
+			all = all[:maxNamed]
+		}
+		for _, one := range all {
+			s.addGauge(key.desc, one.value, append([]string{s.kind, key.namespace, one.name}, one.more...)...)
+		}
 	}
 	for _, metric := range s.series {
 		ch <- metric

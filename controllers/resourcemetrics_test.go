@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -155,5 +157,54 @@ app_operator_resources_outdated{kind="UnitedDeployment",what="size"} 0
 	}
 	if n := testutil.CollectAndCount(m); n != 0 {
 		t.Errorf("after its end a manager has %d series", n)
+	}
+}
+
+// TestNamedSeriesAreBounded has many resources of one namespace, and few of another, stalled: of the many, the first by their names have series, at each
+// scrape the same ones, and all are counted.
+func TestNamedSeriesAreBounded(t *testing.T) { synctest.Test(t, testNamedSeriesAreBounded) }
+
+func testNamedSeriesAreBounded(t *testing.T) {
+	const many, few = maxNamed + 300, 3
+	reader := &fakeReader{}
+	for i := range many + few {
+		app := storedApp(fmt.Sprintf("app-%04d", i), "Ready=False Invalid", "Stalled=True Invalid", "Reconciling=False Invalid")
+		if i >= many {
+			app.Namespace = "quiet"
+		}
+		reader.apps = append(reader.apps, app)
+	}
+	m := &resourceMetrics{readers: map[resourceReader]struct{}{reader: {}}}
+	for range 2 {
+		rand.Shuffle(len(reader.apps), func(i, j int) { reader.apps[i], reader.apps[j] = reader.apps[j], reader.apps[i] })
+		registry := prometheus.NewPedanticRegistry()
+		if err := registry.Register(m); err != nil {
+			t.Fatal(err)
+		}
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		named, last, counted := map[string]int{}, "", 0.0
+		for _, family := range families {
+			for _, metric := range family.GetMetric() {
+				labels := map[string]string{}
+				for _, label := range metric.GetLabel() {
+					labels[label.GetName()] = label.GetValue()
+				}
+				switch family.GetName() {
+				case "app_operator_resource_stalled":
+					named[labels["namespace"]]++
+					if labels["namespace"] == "shop" {
+						last = max(last, labels["name"])
+					}
+				case "app_operator_resources":
+					counted += metric.GetGauge().GetValue()
+				}
+			}
+		}
+		if named["shop"] != maxNamed || named["quiet"] != few || last != fmt.Sprintf("app-%04d", maxNamed-1) || counted != many+few {
+			t.Errorf("%v series, the last is %s, and %.0f resources are counted", named, last, counted)
+		}
 	}
 }

@@ -41,23 +41,23 @@ var (
 	ResourceStalled = Definition{
 		Name: "app_operator_resource_stalled", Type: Gauge, Labels: []string{labelKind, labelNamespace, labelName, labelReason},
 		Help:   "1 for each custom resource that needs a change by a user, by the reason of its Stalled condition.",
-		Series: "one for each stalled resource",
+		Series: "one for each stalled resource, 500 for each kind and namespace at most",
 	}
 	ResourceNotReady = Definition{
 		Name: "app_operator_resource_not_ready_since_timestamp_seconds", Type: Gauge,
 		Labels: []string{labelKind, labelNamespace, labelName, labelReason},
 		Help:   "Since when a custom resource is not ready, by the reason of its Ready condition, or NotReconciled.",
-		Series: "one for each resource whose Ready condition is False, or that has none yet",
+		Series: "one for each resource whose Ready condition is False, or that has none yet, 500 for each kind and namespace at most",
 	}
 	ResourcePaused = Definition{
 		Name: "app_operator_resource_paused", Type: Gauge, Labels: []string{labelKind, labelNamespace, labelName},
 		Help:   "1 for each custom resource with spec.paused.",
-		Series: "one for each paused resource",
+		Series: "one for each paused resource, 500 for each kind and namespace at most",
 	}
 	CanarySince = Definition{
 		Name: "app_operator_resource_canary_since_timestamp_seconds", Type: Gauge, Labels: []string{labelKind, labelNamespace, labelName},
 		Help:   "Since when the canary of a custom resource waits for its promotion.",
-		Series: "one for each resource with a canary that waits",
+		Series: "one for each resource with a canary that waits, 500 for each kind and namespace at most",
 	}
 	Resources = Definition{
 		Name: "app_operator_resources", Type: Gauge, Labels: []string{labelKind, labelNamespace, labelReason},
@@ -112,6 +112,11 @@ var (
 		Help:   "Number of requests and connections to the manager that were refused or given up because of its limits.",
 		Series: "one for each server (`webhooks`, `metrics`, `health probe`, `pprof`) and reason that occurred: `connections`, `budget`, `size`, `time`, `broken`, `form`, `rate`",
 	}
+	EventsDropped = Definition{
+		Name: "app_operator_events_dropped_total", Type: Counter,
+		Help:   "Number of events that were not sent because a namespace had more of them than its share.",
+		Series: "one",
+	}
 	CertificateExpiry = Definition{
 		Name: "app_operator_webhook_certificate_expiry_timestamp_seconds", Type: Gauge,
 		Help:   "When the certificate of the webhooks expires.",
@@ -129,7 +134,7 @@ func All() []Definition {
 	return []Definition{
 		ResourceStalled, ResourceNotReady, ResourcePaused, CanarySince, Resources, ResourcesOutdated,
 		SettleDuration, ChildWrites, ChildRepairs, AdmissionReviews,
-		WatchBroken, DefaultsValid, RequestsRefused, CertificateExpiry, BuildInfo,
+		WatchBroken, DefaultsValid, RequestsRefused, EventsDropped, CertificateExpiry, BuildInfo,
 	}
 }
 

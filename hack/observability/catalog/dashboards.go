@@ -146,9 +146,10 @@ func writes() Row {
 		{"Repairs", "Objects that were restored after another writer had changed them, within an hour.", "timeseries", "short", 8, []Query{
 			{"sum by (kind) (increase(app_operator_child_repairs_total[1h]))", "{{kind}}"},
 		}},
-		{"Admission", "What the webhooks answer, and the requests and connections that a server of the manager refuses because of its limits.", "timeseries", "ops", 8, []Query{
+		{"Admission", "What the webhooks answer, and the requests, connections and events beyond the limits of the manager.", "timeseries", "ops", 8, []Query{
 			{"sum by (kind, result) (rate(app_operator_admission_reviews_total[$__rate_interval]))", "{{kind}} {{result}}"},
 			{"sum by (server, reason) (rate(app_operator_requests_refused_total[$__rate_interval]))", "refused: {{server}}, {{reason}}"},
+			{"sum(rate(app_operator_events_dropped_total[$__rate_interval]))", "events dropped"},
 		}},
 	}}
 }
