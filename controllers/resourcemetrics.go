@@ -37,7 +37,7 @@ var (
 	outdatedDesc = metrics.ResourcesOutdated.Desc()
 )
 
-// resources are those of the managers of this process that work; a stand-by has none.
+// resources has the metrics of the resources of each working manager of this process; a stand-by has none.
 var resources = &resourceMetrics{readers: map[resourceReader]struct{}{}}
 
 // buildInfo has the version of this program.
@@ -60,14 +60,14 @@ type resourceReader interface {
 	GetInformer(ctx context.Context, obj client.Object, opts ...cache.InformerGetOption) (cache.Informer, error)
 }
 
-// resourceMetrics tells of the custom resources, from the cache and at each scrape: a series is there for exactly as long as what it
-// tells of.
+// resourceMetrics computes the metrics of custom resources from the cache at each scrape: a series exists for exactly as long as its resource is in the
+// state.
 type resourceMetrics struct {
 	mu      sync.Mutex
 	readers map[resourceReader]struct{}
 }
 
-// whileWorking returns a runnable that has the resources of a manager told of while that is the leader.
+// whileWorking returns a runnable that adds the resources of a manager to the metrics while the manager is the leader.
 func (m *resourceMetrics) whileWorking(reader resourceReader) func(context.Context) error {
 	return func(ctx context.Context) error {
 		m.mu.Lock()
@@ -117,7 +117,7 @@ func (s *resourceSummary) addKind(ctx context.Context, reader resourceReader, k 
 		return false
 	}
 	list := k.list()
-	// Nothing is changed of what is listed.
+	// The listed resources are not changed.
 	if reader.List(ctx, list, client.UnsafeDisableDeepCopy) != nil {
 		return false
 	}
@@ -129,10 +129,10 @@ func (s *resourceSummary) addKind(ctx context.Context, reader resourceReader, k 
 	}) == nil
 }
 
-// resourceSummary is what the metrics tell of one kind.
+// resourceSummary has the metrics of one kind.
 type resourceSummary struct {
 	kind string
-	// seen are those that were added, nil if none can be added twice.
+	// seen are the resources that were added, nil if none can be added twice.
 	seen            map[types.UID]struct{}
 	series          []prometheus.Metric
 	named           map[namedKey][]namedSeries
@@ -143,11 +143,11 @@ type resourceSummary struct {
 	serves bool
 }
 
-// countKey is what resources are counted by.
+// countKey identifies a count of resources.
 type countKey struct{ namespace, reason string }
 
 // maxNamed is how many resources of a kind in a namespace a metric names at most: the first ones by their names. The metric of counts has all. A
-// monitoring system that limits the samples of a scrape would otherwise lose those of all namespaces for the resources of one.
+// monitoring system that limits the samples of a scrape would otherwise lose the samples of all namespaces for the resources of one.
 const maxNamed = 500
 
 // namedKey identifies the series of a metric in a namespace.
@@ -171,8 +171,7 @@ func newResourceSummary(k *kind, several bool) *resourceSummary {
 	return s
 }
 
-// addResource adds a resource, unless another manager of this process has told of it. One that is being deleted is counted, and no longer
-// looked after.
+// addResource adds a resource, unless another manager of this process has added it. A resource that is being deleted is counted, and has no series.
 func (s *resourceSummary) addResource(obj stored.Observed) {
 	if s.seen != nil {
 		if _, twice := s.seen[obj.GetUID()]; twice {

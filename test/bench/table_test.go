@@ -13,8 +13,8 @@ func (r *report) table() string {
 	fmt.Fprintf(&text, `# Measured
 
 `+"`make bench`"+` writes this page; [docs/scale.md](../scale.md) says what follows from it. %d cores, %s of memory, %s, %s, on
-which the API server, etcd, the clients and the manager all run. Of up to %d rounds, fewer
-of many Apps, the median is shown, and from where to where they went. Rates and times are those of this machine on that day; ratios are of the same round.
+which the API server, etcd, the clients and the manager all run. %s
+Rates and times are those of this machine on that day; ratios are of the same round.
 
 - **floor A**: a client that posts each App, its Deployment and its Service, and states the status.
 - **floor B**: the same by server-side apply, with one event: the least that what the manager does can cost.
@@ -22,7 +22,7 @@ of many Apps, the median is shown, and from where to where they went. Rates and 
 - **headless Services**: those of the Apps have no address of the cluster's, for what the API server does to give one grows
   with how many there are. So are those of the %d Apps, whose manager has a GOMEMLIMIT of %s in place of config/manager's.
 
-`, r.Cores, r.Memory, r.Go, r.Date, r.Rounds, clients, largest, largestMemory)
+`, r.Cores, r.Memory, r.Go, r.Date, r.describeRounds(), clients, largest, largestMemory)
 	fmt.Fprintf(&text, "## Goals\n\n%s\n![How it grows](bench.svg)\n\n", r.reached())
 	text.WriteString("## By the number of Apps\n\nThe last column is how a figure grows: 0 where the number of Apps makes no difference, 1 where\nit grows in proportion to them (the exponent that fits best).\n\n")
 	text.WriteString(r.bySize())
@@ -33,6 +33,14 @@ of many Apps, the median is shown, and from where to where they went. Rates and 
 		}
 	}
 	return text.String()
+}
+
+// describeRounds returns how often the figures were measured.
+func (r *report) describeRounds() string {
+	if r.Rounds == 1 {
+		return "Each figure is of one round."
+	}
+	return fmt.Sprintf("Of up to %d rounds, fewer\nof many Apps, the median is shown, and from where to where they went.", r.Rounds)
 }
 
 // sizesOf returns for how many Apps a figure was measured.
