@@ -162,9 +162,7 @@ app_operator_resources_outdated{kind="UnitedDeployment",what="size"} 0
 
 // TestNamedSeriesAreBounded has many resources of one namespace, and few of another, stalled: of the many, the first by their names have series, at each
 // scrape the same ones, and all are counted.
-func TestNamedSeriesAreBounded(t *testing.T) { synctest.Test(t, testNamedSeriesAreBounded) }
-
-func testNamedSeriesAreBounded(t *testing.T) {
+func TestNamedSeriesAreBounded(t *testing.T) {
 	const many, few = maxNamed + 300, 3
 	reader := &fakeReader{}
 	for i := range many + few {

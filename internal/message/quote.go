@@ -30,7 +30,7 @@ func Count(n int, one string) string {
 // repeatedObject matches how the API server repeats an object, or what else is no plain value of a field.
 var repeatedObject = regexp.MustCompile(`(?s)((?:Invalid|Unsupported|Duplicate) value): (?:\{.*\}|\[.*\]|map\[.*\]|"\{.*\}"|"\[.*\]")`)
 
-// ofNoField matches what the API server says before the cause where an object is invalid as a whole.
+// ofNoField matches the words of the API server before the cause, for an object that is invalid as a whole.
 var ofNoField = regexp.MustCompile(`(?:<nil>|""): Invalid value: `)
 
 // OmitObjects returns an answer of the API server without the objects that it repeats, which may have secrets in them, and without the empty name

@@ -113,7 +113,7 @@ func (r Right) rule() rbacv1.PolicyRule {
 }
 
 // Bind gives a ServiceAccount rights by Roles alone: those of ClusterRoles in each of the namespaces, those of Roles in the
-// account's own, and none to what is in no namespace. They are in force when Bind returns.
+// account's own, and none to what is in no namespace. The rights are in force when Bind returns.
 func (p *Plane) Bind(t testing.TB, own, account string, rights []Right, namespaces ...string) {
 	t.Helper()
 	rules := map[string][]rbacv1.PolicyRule{}
@@ -135,27 +135,32 @@ func (p *Plane) Bind(t testing.TB, own, account string, rights []Right, namespac
 		})
 	}
 	for namespace, allowed := range rules {
-		p.awaitRight(t, "system:serviceaccount:"+own+":"+account, namespace, &allowed[0])
+		p.AwaitAccess(t, "system:serviceaccount:"+own+":"+account, attributesOf(&allowed[0], namespace), true) // All rights of a role are seen at once.
 	}
 }
 
-// awaitRight waits until the API server has seen the role of a right, and thereby all rights of the role.
-func (p *Plane) awaitRight(t testing.TB, user, namespace string, right *rbacv1.PolicyRule) {
-	t.Helper()
-	resource, subresource, _ := strings.Cut(right.Resources[0], "/")
+// attributesOf returns the first request that a rule is about.
+func attributesOf(rule *rbacv1.PolicyRule, namespace string) *authorizationv1.ResourceAttributes {
+	resource, subresource, _ := strings.Cut(rule.Resources[0], "/")
 	asked := &authorizationv1.ResourceAttributes{
-		Namespace: namespace, Verb: right.Verbs[0], Group: right.APIGroups[0], Resource: resource, Subresource: subresource,
+		Namespace: namespace, Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: resource, Subresource: subresource,
 	}
-	if len(right.ResourceNames) > 0 {
-		asked.Name = right.ResourceNames[0]
+	if len(rule.ResourceNames) > 0 {
+		asked.Name = rule.ResourceNames[0]
 	}
+	return asked
+}
+
+// AwaitAccess waits until the API server allows a user something, or does not allow it: the API server sees a new role a moment later.
+func (p *Plane) AwaitAccess(t testing.TB, user string, asked *authorizationv1.ResourceAttributes, want bool) {
+	t.Helper()
 	Eventually(t, func() error {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: asked}}
 		if err := p.Client.Create(t.Context(), review); err != nil {
 			return err
 		}
-		if !review.Status.Allowed {
-			return fmt.Errorf("%s may not yet %s %s in %s", user, asked.Verb, asked.Resource, namespace)
+		if review.Status.Allowed != want {
+			return fmt.Errorf("in namespace %q, %s may %s %s: %t, want %t", asked.Namespace, user, asked.Verb, asked.Resource, review.Status.Allowed, want)
 		}
 		return nil
 	})

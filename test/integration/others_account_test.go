@@ -14,6 +14,14 @@ import (
 	"huolala.cn/app-operator/test/harness"
 )
 
+// newAdopterOfAccount returns an App that asks to take over the ServiceAccount of its name.
+func newAdopterOfAccount(ns string) *appv1.App {
+	app := newApp(ns, "web")
+	app.Annotations = map[string]string{appv1.AnnotationAdopt: "true"}
+	app.Spec.ServiceAccount = &appv1.ServiceAccountSpec{}
+	return app
+}
+
 // TestForeignAccount has an App adopt a ServiceAccount of its name. An account that pods of others run as stays as it is, and the App waits.
 func TestForeignAccount(t *testing.T) {
 	t.Parallel()
@@ -36,10 +44,7 @@ func TestForeignAccount(t *testing.T) {
 			pod.Spec.ServiceAccountName = c.account
 			pod.Spec.Containers = []corev1.Container{{Name: "main", Image: "httpd"}}
 			plane.Create(t, account, newHandMade(ns, "web"), pod)
-			was := readWhole(t, account)
-			app := newApp(ns, "web")
-			app.Annotations = map[string]string{appv1.AnnotationAdopt: "true"}
-			app.Spec.ServiceAccount = &appv1.ServiceAccountSpec{}
+			was, app := readWhole(t, account), newAdopterOfAccount(ns)
 			plane.Create(t, app)
 			if c.adopted {
 				plane.Stands(t, app, "Applied=True/Applied")
@@ -76,10 +81,7 @@ func TestAccountNextToLongObjects(t *testing.T) {
 				pod.Containers = []corev1.Container{{Name: "main", Image: "httpd", Args: []string{strings.Repeat("x", length)}}}
 				plane.Create(t, cron)
 			}
-			was := readWhole(t, account)
-			app := newApp(ns, "web")
-			app.Annotations = map[string]string{appv1.AnnotationAdopt: "true"}
-			app.Spec.ServiceAccount = &appv1.ServiceAccountSpec{}
+			was, app := readWhole(t, account), newAdopterOfAccount(ns)
 			plane.Create(t, app)
 			if c.adopted {
 				plane.Stands(t, app, "Applied=True/Applied")

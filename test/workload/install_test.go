@@ -83,7 +83,7 @@ func TestAdditionalInstance(t *testing.T) {
 	deploy(t, k, first)
 	deploy(t, k, additional)
 	for where, want := range map[string]bool{namespace: true, harness.SystemNamespace: false} {
-		checkRight(t, account, &authorizationv1.ResourceAttributes{Namespace: where, Verb: "patch", Group: "apps", Resource: "deployments"}, want)
+		plane.AwaitAccess(t, account, &authorizationv1.ResourceAttributes{Namespace: where, Verb: "patch", Group: "apps", Resource: "deployments"}, want)
 	}
 }
 
@@ -141,25 +141,10 @@ func TestViewerOfTeam(t *testing.T) {
 		{ns, "list", "", "secrets", false},
 		{ns, "get", "", "configmaps", false},
 	} {
-		checkRight(t, "system:serviceaccount:"+ns+":"+viewerName, &authorizationv1.ResourceAttributes{
+		plane.AwaitAccess(t, "system:serviceaccount:"+ns+":"+viewerName, &authorizationv1.ResourceAttributes{
 			Namespace: c.namespace, Verb: c.verb, Group: c.group, Resource: c.resource,
 		}, c.want)
 	}
-}
-
-// checkRight waits until the API server allows a user something, or does not allow it: it sees a new role a moment later.
-func checkRight(t *testing.T, user string, asked *authorizationv1.ResourceAttributes, want bool) {
-	t.Helper()
-	harness.Eventually(t, func() error {
-		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: asked}}
-		if err := plane.Client.Create(t.Context(), review); err != nil {
-			return err
-		}
-		if review.Status.Allowed != want {
-			return fmt.Errorf("in namespace %q, %s may %s %s: %t, want %t", asked.Namespace, user, asked.Verb, asked.Resource, review.Status.Allowed, want)
-		}
-		return nil
-	})
 }
 
 // readConfig reads what kubectl is about to read, so that Go knows what a cached result depends on.
