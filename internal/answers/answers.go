@@ -20,7 +20,7 @@ const (
 	FreeBytes = 64 << 10
 	// BudgetBytes is what all long answers take at most at the same time, beyond FreeBytes of each. An object decodes into up to 24 times as many bytes.
 	BudgetBytes = 4 << 20
-	// waitTime is how long an answer waits for room. Two holders that wait for each other end so, and are tried again.
+	// waitTime is how long a holder waits at most for its turn, and then for room.
 	waitTime = 10 * time.Second
 	// step is by how many bytes a claim on the budget grows.
 	step = 64 << 10
@@ -32,17 +32,30 @@ var ErrNoRoom = errors.New("the answers that are held already leave no room for 
 // ErrTooLong is the error of a request beyond the limit of its context.
 var ErrTooLong = errors.New("the answers of the API server are longer than their limit")
 
-// Budget is the memory for long answers.
-type Budget struct{ room *semaphore.Weighted }
+// Budget is the memory for long answers. A holder that finds room takes it. Of those that find none, one has the turn and waits for room with what it holds
+// already; others wait for the turn if they hold nothing, and fail at once if they hold something. So no two holders wait for each other, and the holder with
+// the turn gets the room as soon as those that do not wait have ended.
+type Budget struct {
+	room *semaphore.Weighted
+	// turn has an element while a holder has the turn. Those that wait for the turn get it in their order.
+	turn chan struct{}
+}
 
 // New returns a budget of BudgetBytes.
-func New() *Budget { return &Budget{room: semaphore.NewWeighted(BudgetBytes)} }
+func New() *Budget {
+	return &Budget{room: semaphore.NewWeighted(BudgetBytes), turn: make(chan struct{}, 1)}
+}
 
-// holder has the bytes of the budget that the answers of one reconcile, or of a part of it, hold.
+// holder has the bytes of the budget that the answers of one reconcile, or of a part of it, hold. It sends its requests one after the other.
 type holder struct {
 	budget *Budget
-	mu     sync.Mutex
-	held   int64
+	// whole is the holder that this one is a part of, nil for none.
+	whole *holder
+
+	mu   sync.Mutex
+	held int64
+	// hasTurn is true if the holder has taken the turn, which a part takes for the whole.
+	hasTurn bool
 }
 
 // holderKey is the key of the holder in a context.
@@ -54,7 +67,8 @@ func (b *Budget) Hold(ctx context.Context) (held context.Context, release func()
 	if b == nil {
 		return ctx, func() {}
 	}
-	h := &holder{budget: b}
+	whole, _ := ctx.Value(holderKey{}).(*holder)
+	h := &holder{budget: b, whole: whole}
 	return context.WithValue(ctx, holderKey{}, h), h.release
 }
 
@@ -77,30 +91,36 @@ func Limit(ctx context.Context, most int64) context.Context {
 	return context.WithValue(ctx, limitKey{}, left)
 }
 
-// holds returns how many bytes the holder has.
+// holds returns how many bytes the holder and those that it is a part of have.
 func (h *holder) holds() int64 {
+	if h == nil {
+		return 0
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.held
+	return h.held + h.whole.holds()
 }
 
-// release returns the bytes of the holder to the budget. A second call returns none.
+// release returns the bytes and the turn of the holder to the budget. A second call returns nothing.
 func (h *holder) release() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.budget.room.Release(h.held)
 	h.held = 0
+	if h.hasTurn {
+		h.hasTurn = false
+		<-h.budget.turn
+	}
 }
 
 // grow takes bytes of the budget for an answer. It waits for a while if others hold the room.
 func (h *holder) grow(ctx context.Context, n int64) error {
-	if h.holds()+n > BudgetBytes {
+	held := h.holds()
+	if held+n > BudgetBytes {
 		return ErrNoRoom
 	}
 	if !h.budget.room.TryAcquire(n) {
-		bounded, cancel := context.WithTimeout(ctx, waitTime)
-		defer cancel()
-		if err := h.budget.room.Acquire(bounded, n); err != nil {
+		if err := h.awaitRoom(ctx, n, held > 0); err != nil {
 			return fmt.Errorf("%w: %w", ErrNoRoom, err)
 		}
 	}
@@ -108,6 +128,51 @@ func (h *holder) grow(ctx context.Context, n int64) error {
 	defer h.mu.Unlock()
 	h.held += n
 	return nil
+}
+
+// errOthersFirst is the error of a holder that holds room which another one may wait for.
+var errOthersFirst = errors.New("another reconcile waits for the room that this one holds")
+
+// awaitRoom takes bytes that are not free yet, in the turn of the holder.
+func (h *holder) awaitRoom(ctx context.Context, n int64, hasRoom bool) error {
+	first := h
+	for first.whole != nil {
+		first = first.whole
+	}
+	if err := first.takeTurn(ctx, hasRoom); err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, waitTime)
+	defer cancel()
+	return h.budget.room.Acquire(bounded, n)
+}
+
+// takeTurn has the holder have the turn until its release. If another holder has it, takeTurn fails at once for a holder with room, and waits for a while for
+// one without.
+func (h *holder) takeTurn(ctx context.Context, hasRoom bool) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.hasTurn {
+		return nil
+	}
+	select {
+	case h.budget.turn <- struct{}{}:
+		h.hasTurn = true
+		return nil
+	default:
+	}
+	if hasRoom {
+		return errOthersFirst
+	}
+	bounded, cancel := context.WithTimeout(ctx, waitTime)
+	defer cancel()
+	select {
+	case h.budget.turn <- struct{}{}:
+		h.hasTurn = true
+		return nil
+	case <-bounded.Done():
+		return bounded.Err()
+	}
 }
 
 // Wrap returns a transport that counts the answers to the requests of a Hold and of a Limit.

@@ -4,18 +4,25 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
+// zeros are the bytes of all answers.
+var zeros = make([]byte, 16<<20)
+
 // answering is a transport whose answers have a number of bytes.
 func answering(n int) http.RoundTripper {
 	return roundTripper(func(*http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(make([]byte, n)))}, nil
+		// Without io.WriterTo, the reader is read in parts.
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(io.LimitReader(bytes.NewReader(zeros), int64(n)))}, nil
 	})
 }
 
@@ -31,8 +38,8 @@ func read(ctx context.Context, t *testing.T, through http.RoundTripper) (int, er
 		t.Fatal(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	data, err := io.ReadAll(resp.Body)
-	return len(data), err
+	n, err := io.Copy(io.Discard, resp.Body)
+	return int(n), err
 }
 
 // TestBudget has answers of many lengths at once, and counts what is held.
@@ -88,41 +95,89 @@ func TestBudget(t *testing.T) {
 	})
 }
 
-// TestHoldersTakeTurns has many reconciles read long answers, some of them two: never more than the budget is held, and all that are tried again end.
+// reading has the answers that one reconcile reads. Those of the parts are released one by one.
+type reading struct{ whole, parts []int }
+
+// readAll reads the answers of a reconcile, and works for a time with each.
+func (r reading) readAll(t *testing.T, b *Budget, work time.Duration) error {
+	ctx, release := b.Hold(t.Context())
+	defer release()
+	for _, length := range r.whole {
+		if _, err := read(ctx, t, b.Wrap(answering(length))); err != nil {
+			return err
+		}
+		<-time.After(work)
+	}
+	for _, length := range r.parts {
+		part, end := HoldPart(ctx)
+		_, err := read(part, t, b.Wrap(answering(length)))
+		<-time.After(work)
+		end()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestHoldersTakeTurns has reconciles read long answers, and tries each again until it succeeds, all after the same time, so that those that meet once meet
+// again. All of them succeed, whatever they read: one after the other has the turn, and each may take as long as some tries of the others.
 func TestHoldersTakeTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := New()
-		var group sync.WaitGroup
-		for i := range 20 {
-			group.Go(func() {
-				for tries := 0; ; tries++ {
-					err := func() error {
-						ctx, release := b.Hold(t.Context())
-						defer release()
-						for range 1 + i%2 {
-							if _, err := read(ctx, t, b.Wrap(answering(1500<<10))); err != nil {
-								return err
+	const most, again = 20, time.Second
+	drawn := func(random *rand.Rand) []reading {
+		readings := make([]reading, 2+random.IntN(most-1))
+		for i := range readings {
+			left := FreeBytes + BudgetBytes
+			for range random.IntN(4) {
+				length := random.IntN(left)
+				readings[i].whole, left = append(readings[i].whole, length), left-length
+			}
+			for range random.IntN(4) {
+				readings[i].parts = append(readings[i].parts, random.IntN(left))
+			}
+		}
+		return readings
+	}
+	same := func(n int, r reading) func(*rand.Rand) []reading {
+		return func(*rand.Rand) []reading { return slices.Repeat([]reading{r}, n) }
+	}
+	for name, c := range map[string]struct {
+		draw  func(*rand.Rand) []reading
+		times int
+	}{
+		"two answers":    {same(most, reading{whole: []int{1500 << 10, 1500 << 10}}), 5},
+		"all there is":   {same(most, reading{whole: []int{FreeBytes + BudgetBytes}}), 5},
+		"steps":          {same(most, reading{whole: slices.Repeat([]int{FreeBytes + step}, BudgetBytes/step)}), 2},
+		"parts":          {same(most, reading{parts: []int{3 << 20, 3 << 20, 3 << 20}}), 5},
+		"whole and part": {same(most, reading{whole: []int{1500 << 10}, parts: []int{2 << 20}}), 5},
+		"drawn":          {drawn, 50},
+	} {
+		for seed := range c.times {
+			t.Run(fmt.Sprintf("%s/%d", name, seed), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					b := New()
+					var group sync.WaitGroup
+					readings := c.draw(rand.New(rand.NewPCG(uint64(seed), 1)))
+					for _, r := range readings {
+						group.Go(func() {
+							tries := 1
+							for r.readAll(t, b, time.Second) != nil && tries < most*most {
+								<-time.After(again)
+								tries++
 							}
-							<-time.After(time.Second)
-						}
-						return nil
-					}()
-					if err == nil {
-						return
+							if tries == most*most {
+								t.Errorf("no room in %d tries, of %d reconciles", tries, len(readings))
+							}
+						})
 					}
-					if tries > 100 {
-						t.Errorf("still no room after %d tries: %v", tries, err)
-						return
+					group.Wait()
+					if !b.room.TryAcquire(BudgetBytes) || len(b.turn) > 0 {
+						t.Error("not all was given back")
 					}
-					<-time.After(time.Duration(i+tries) * 100 * time.Millisecond)
-				}
+				})
 			})
 		}
-		group.Wait()
-		if !b.room.TryAcquire(BudgetBytes) {
-			t.Error("not all was given back")
-		}
-	})
+	}
 }
 
 // TestParts releases the answers of a part of the work with the part.
