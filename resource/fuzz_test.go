@@ -74,6 +74,13 @@ func checkRecord(t *testing.T, app *appv1.App, w *Workload) {
 	if changed, err := appChanged(&app.Spec, w.Record[appv1.AnnotationLastAppliedSpec]); changed || err != nil {
 		t.Errorf("the spec has changed against its own record: %t, %v", changed, err)
 	}
+	var stored appv1.AppSpec
+	if err := json.Unmarshal(canonicalJSON(&app.Spec), &stored); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(string(identityMeta(&app.Spec, appWorkload)), string(identityMeta(&stored, appWorkload))); diff != "" {
+		t.Errorf("the identity of a spec differs from that of the stored one (-spec +stored):\n%s", diff)
+	}
 	if _, err := DecodeInputs(w.Record[appv1.AnnotationLastAppliedInputs]); err != nil {
 		t.Error(err)
 	}

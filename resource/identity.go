@@ -11,10 +11,16 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
+// specPointer is a pointer to a spec.
+type specPointer[T any] interface {
+	*T
+	DeepCopyInto(out *T)
+}
+
 // specChanged reports whether a spec differs from a record of an earlier spec. It ignores the number of pods, which does not
 // shape the pods and which an autoscaler of the custom resource changes all the time. workload returns the workload in a spec; it
 // gets copies, and may clear fields in them that do not shape the pods.
-func specChanged[T any](spec *T, record string, workload func(*T) *appv1.WorkloadSpec) (bool, error) {
+func specChanged[T any, P specPointer[T]](spec P, record string, workload func(*T) *appv1.WorkloadSpec) (bool, error) {
 	if record == string(canonicalJSON(spec)) {
 		return false, nil // The most frequent case.
 	}
@@ -29,15 +35,14 @@ func specChanged[T any](spec *T, record string, workload func(*T) *appv1.Workloa
 		// "null" and "{}" decode without an error, but every spec has an image.
 		return false, errors.New("unreadable spec: no image")
 	}
-	return !bytes.Equal(now, identityMeta(&then, workload)), nil
+	return !bytes.Equal(now, identityMeta(P(&then), workload)), nil
 }
 
 // identityMeta returns the part of a spec that shapes the pods, as JSON. Defaults of the operator are stated; the number of pods
 // and paused are cleared. Empty lists are left out, as a record does not preserve them.
-func identityMeta[T any](spec *T, workload func(*T) *appv1.WorkloadSpec) json.RawMessage {
+func identityMeta[T any, P specPointer[T]](spec P, workload func(*T) *appv1.WorkloadSpec) json.RawMessage {
 	var copied T
-	// The copy uses JSON, as T has no DeepCopy method in common.
-	_ = json.Unmarshal(canonicalJSON(spec), &copied)
+	spec.DeepCopyInto(&copied)
 	if paused := reflect.ValueOf(&copied).Elem().FieldByName("Paused"); paused.IsValid() {
 		paused.SetZero()
 	}
@@ -53,6 +58,6 @@ func identityMeta[T any](spec *T, workload func(*T) *appv1.WorkloadSpec) json.Ra
 }
 
 // identityOf returns a function that calls identityMeta when the result is needed.
-func identityOf[T any](spec *T, workload func(*T) *appv1.WorkloadSpec) func() json.RawMessage {
+func identityOf[T any, P specPointer[T]](spec P, workload func(*T) *appv1.WorkloadSpec) func() json.RawMessage {
 	return func() json.RawMessage { return identityMeta(spec, workload) }
 }
