@@ -233,7 +233,7 @@ func TestDeletedResourceIsForgotten(t *testing.T) {
 }
 
 // TestForgedTemplate has another client write the template in the operator's name, so that it is not what the record builds: none of
-// the two can be believed, and the children stay as they are.
+// the two is reliable, and the children stay as they are.
 func TestForgedTemplate(t *testing.T) {
 	forEach(t, invalidSpecs, func(t *testing.T, name, _ string) {
 		w := newWorld(t, newStored(t, kindNamed(t, name), flowSpec(name, "nginx:1", onePort)))

@@ -29,19 +29,20 @@ func (w *Workload) recordedAs(record string) (*Workload, error) {
 	return w, nil
 }
 
-// BelievableInputs returns the trustworthy part of inputs that a live workload object has in its annotation, which other writers
-// can edit, and whether the rendering is trustworthy. If owned, which is true if managedFields has the operator as the
-// annotation's owner, all inputs are. Otherwise it takes the sum of the content from the live pod template, as another sum would
-// restart the pods. It keeps the size if the main container of the live template has the same amounts, as after a restore from a
-// backup. The caller has to derive the rendering by a comparison of the built template.
-func BelievableInputs(recorded Inputs, owned bool, live *corev1.PodTemplateSpec, container string) (Inputs, bool) {
-	if !owned && !hasAmounts(live, container, recorded.Size.Amounts) {
+// ReliableInputs returns the reliable part of inputs that a live workload object has in its annotation, which other writers can edit.
+// If owned, which is true if managedFields has the operator as the annotation's owner, all inputs are. Otherwise it takes the sum of
+// the content from the live pod template, as another sum would restart the pods. It keeps the size if the main container of the live
+// template has the same amounts, as after a restore from a backup. The rendering is not reliable then: the caller has to derive it by
+// a comparison of the built template.
+func ReliableInputs(recorded Inputs, owned bool, live *corev1.PodTemplateSpec, container string) Inputs {
+	if owned {
+		return recorded
+	}
+	if !hasAmounts(live, container, recorded.Size.Amounts) {
 		recorded.Size = ResolvedSize{}
 	}
-	if !owned {
-		recorded.Config.Sum = ConfigOf(live).Sum
-	}
-	return recorded, owned
+	recorded.Config.Sum = ConfigOf(live).Sum
+	return recorded
 }
 
 // hasAmounts reports whether a container of a pod template has these requests and limits, with or without others.

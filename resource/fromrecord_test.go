@@ -154,7 +154,7 @@ func TestPausedIsNotRecorded(t *testing.T) {
 	}
 }
 
-func TestBelievableInputs(t *testing.T) {
+func TestReliableInputs(t *testing.T) {
 	small := BuiltInSizes().Resolve(appv1.SizeSmall)
 	template := func(name string, requests, limits corev1.ResourceList) *corev1.PodTemplateSpec {
 		return &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{
@@ -163,9 +163,9 @@ func TestBelievableInputs(t *testing.T) {
 	}
 	more := corev1.ResourceList{"cpu": apiresource.MustParse("0.1"), "memory": small.Requests["memory"], "example.com/gpu": apiresource.MustParse("1")}
 	for name, c := range map[string]struct {
-		recorded Inputs
-		live     *corev1.PodTemplateSpec
-		believed bool
+		recorded  Inputs
+		live      *corev1.PodTemplateSpec
+		keepsSize bool
 	}{
 		"no size":                 {Inputs{Rendering: RenderingLatest}, template("main", nil, nil), true},
 		"as recorded":             {Inputs{Rendering: RenderingLatest, Size: small}, template("main", small.Requests, small.Limits), true},
@@ -175,14 +175,14 @@ func TestBelievableInputs(t *testing.T) {
 		"in another container":    {Inputs{Rendering: RenderingLatest, Size: small}, template("other", small.Requests, small.Limits), false},
 	} {
 		want := c.recorded
-		if got, known := BelievableInputs(c.recorded, true, c.live, "main"); !known || !cmp.Equal(got, want) {
-			t.Errorf("%s, our own: %+v, %t", name, got, known)
+		if got := ReliableInputs(c.recorded, true, c.live, "main"); !cmp.Equal(got, want) {
+			t.Errorf("%s, our own: %+v", name, got)
 		}
-		if !c.believed {
+		if !c.keepsSize {
 			want.Size = ResolvedSize{}
 		}
-		if got, known := BelievableInputs(c.recorded, false, c.live, "main"); known || !cmp.Equal(got, want) {
-			t.Errorf("%s, another manager's: %+v, %t; want %+v", name, got, known, want)
+		if got := ReliableInputs(c.recorded, false, c.live, "main"); !cmp.Equal(got, want) {
+			t.Errorf("%s, another manager's: %+v; want %+v", name, got, want)
 		}
 	}
 }

@@ -307,9 +307,9 @@ func TestPlanLeavesAdmission(t *testing.T) {
 	written(look(0, changed))
 }
 
-// TestPlanBelievesItsStatus checks what counts of a field that is ours by its manager, and is not as we wrote it, in a process
+// TestPlanReadsItsStatus checks what counts of a field that is ours by its manager, and is not as we wrote it, in a process
 // that has not written the object yet: the status of the owner, for the very fields that it names, until there is an answer.
-func TestPlanBelievesItsStatus(t *testing.T) {
+func TestPlanReadsItsStatus(t *testing.T) {
 	live := settled(t)
 	live.Spec.Template.Spec.Containers[0].Image = "theirs"
 	live.ManagedFields = []metav1.ManagedFieldsEntry{fieldtest.Entry("me", apply, "",

@@ -97,24 +97,25 @@ func (c decider) wishHold() holdWish {
 func (c decider) decideHold(wish holdWish) (*decision, *need) {
 	want := &decision{source: sourceHeld, how: How{Earlier: true}, today: c.seen.today}
 	want.remember.record = c.recordToRemember()
-	source, ask, refusal, err := c.findHeld(wish)
+	found, err := c.findHeld(wish)
+	source := found.source
 	switch {
-	case ask != nil:
-		return nil, ask
 	case err != nil:
 		want.refusal = err
 		return want, nil
-	case refusal != nil && wish.begins:
-		declined := c.declineRollback(refusal)
+	case found.ask != nil:
+		return nil, found.ask
+	case found.refusal != nil && wish.begins:
+		declined := c.declineRollback(found.refusal)
 		declined.remember.record = want.remember.record
 		return declined, nil
-	case refusal != nil: // The spec that was in force stays in force.
-		want.refusal = refusal
+	case found.refusal != nil: // The spec that was in force stays in force.
+		want.refusal = found.refusal
 		if source = c.recordInForce(); source == nil {
 			return want, nil
 		}
 	}
-	if want.workload = c.buildHeld(source); want.workload != nil && refusal == nil {
+	if want.workload = c.buildHeld(source); want.workload != nil && found.refusal == nil {
 		want.held = source
 		if c.hasCanary() { // The spec of the canary waits, too.
 			want.how.canary.fate, want.canary.event = canaryDropped, appv1.ReasonCanaryAborted
@@ -140,76 +141,84 @@ func readReplicaSet(ctx context.Context, live client.Reader, namespace, name str
 	return &replicaSetRead{name: name, set: set, err: err}
 }
 
-// findHeld returns the record that a hold asks for. A hold that is in force is found on the Deployment, without a request. refusal
-// is the reason for a missing record.
-func (c decider) findHeld(wish holdWish) (source *holdSource, ask *need, refusal, err error) {
+// heldRecord is what a wish for a hold leads to. One of its fields is set.
+type heldRecord struct {
+	source *holdSource
+	// ask is the need of a ReplicaSet that was not read yet.
+	ask *need
+	// refusal is the reason for a missing record.
+	refusal error
+}
+
+// findHeld returns the record that a hold asks for. A hold that is in force is found on the Deployment, without a request.
+func (c decider) findHeld(wish holdWish) (heldRecord, error) {
 	mark := *wish.mark
-	source = c.recordInForce()
+	source := c.recordInForce()
 	if mark.ReplicaSet == "" {
 		switch {
 		case source != nil && source.mark.ReplicaSet != "" && (source.mark.By == mark.By || source.mark.rolledBack()):
 			mark.ReplicaSet = source.mark.ReplicaSet
 		case c.in.Before.History.LastGood == nil:
-			return nil, nil, c.revisionNotFound(&mark, messageNothingGood), nil
+			return c.revisionNotFound(&mark, messageNothingGood), nil
 		default:
 			mark.ReplicaSet = c.in.Before.History.LastGood.ReplicaSet
 		}
 	}
 	if source != nil && source.mark.ReplicaSet == mark.ReplicaSet {
 		source.mark = mark
-		return source, nil, nil, nil
+		return heldRecord{source: source}, nil
 	}
 	name := mark.ReplicaSet
 	switch read := c.seen.replicaSet; {
 	case c.seen.Object == nil:
-		return nil, nil, c.revisionNotFound(&mark, fmt.Sprintf(messageNotRestored, "Deployment", c.in.Name)), nil
+		return c.revisionNotFound(&mark, fmt.Sprintf(messageNotRestored, "Deployment", c.in.Name)), nil
 	case len(validation.IsDNS1123Subdomain(name)) > 0: // Of a value that is longer than any name, only the hash is kept.
-		return nil, nil, c.revisionNotFound(&mark, messageNoNameOfReplicaSet), nil
+		return c.revisionNotFound(&mark, messageNoNameOfReplicaSet), nil
 	case read == nil || read.name != name:
-		return nil, &need{replicaSet: name}, nil, nil
+		return heldRecord{ask: &need{replicaSet: name}}, nil
 	case apierrors.IsNotFound(read.err):
-		return nil, nil, c.revisionNotFound(&mark, fmt.Sprintf(messageNoReplicaSet, name)), nil
+		return c.revisionNotFound(&mark, fmt.Sprintf(messageNoReplicaSet, name)), nil
 	case apierrors.IsForbidden(read.err):
-		return nil, nil, reconciler.Stalled(appv1.ReasonForbidden, messageReplicaSetForbidden, name), nil
+		return heldRecord{refusal: reconciler.Stalled(appv1.ReasonForbidden, messageReplicaSetForbidden, name)}, nil
 	case read.err != nil:
-		return nil, nil, nil, fmt.Errorf("read ReplicaSet %s: %w", name, read.err)
+		return heldRecord{}, fmt.Errorf("read ReplicaSet %s: %w", name, read.err)
 	default:
-		source, refusal, err = c.checkHeld(wish, mark, read.set)
-		return source, nil, refusal, err
+		return c.checkHeld(wish, mark, read.set)
 	}
 }
 
 // checkHeld returns the record on a ReplicaSet, or why it cannot be held.
-func (c decider) checkHeld(wish holdWish, mark holdMark, set *appsv1.ReplicaSet) (source *holdSource, refusal, err error) {
+func (c decider) checkHeld(wish holdWish, mark holdMark, set *appsv1.ReplicaSet) (heldRecord, error) {
 	name := set.Name
-	source = &holdSource{
+	source := &holdSource{
 		mark: mark, spec: set.Annotations[appv1.AnnotationLastAppliedSpec], inputs: set.Annotations[appv1.AnnotationLastAppliedInputs],
 	}
 	if !metav1.IsControlledBy(set, c.seen.Object) {
-		return nil, c.revisionNotFound(&mark, fmt.Sprintf(messageForeignReplicaSet, name)), nil
+		return c.revisionNotFound(&mark, fmt.Sprintf(messageForeignReplicaSet, name)), nil
 	}
-	built, believed := c.buildHeld(source), false
+	built, equal := c.buildHeld(source), false
 	if built != nil {
-		if believed, err = c.compare.Matches(templateOnly(built.Template), templateOnly(set.Spec.Template)); err != nil {
-			return nil, nil, err
+		var err error
+		if equal, err = c.compare.Matches(templateOnly(built.Template), templateOnly(set.Spec.Template)); err != nil {
+			return heldRecord{}, err
 		}
 	}
 	past, unreadable := c.in.Spec.Past(source.spec)
-	if hash := appsv1.DefaultDeploymentUniqueLabelKey; !believed || unreadable != nil || set.Labels[hash] != set.Spec.Template.Labels[hash] {
-		return nil, c.revisionNotFound(&mark, fmt.Sprintf(messageNoRecord, name)), nil
+	if hash := appsv1.DefaultDeploymentUniqueLabelKey; !equal || unreadable != nil || set.Labels[hash] != set.Spec.Template.Labels[hash] {
+		return c.revisionNotFound(&mark, fmt.Sprintf(messageNoRecord, name)), nil
 	}
 	if errs := past.Validate(); len(errs) > 0 {
-		return nil, reconciler.Stalled(appv1.ReasonInvalid, messageHeldInvalid, name, InvalidSpec(errs)), nil
+		return heldRecord{refusal: reconciler.Stalled(appv1.ReasonInvalid, messageHeldInvalid, name, InvalidSpec(errs))}, nil
 	}
 	if wish.begins {
 		if cause := c.unfitForRollback(source, set); cause != "" {
-			return nil, reconciler.Stalled(appv1.ReasonRevisionNotFound, "%s", cause), nil
+			return heldRecord{refusal: reconciler.Stalled(appv1.ReasonRevisionNotFound, "%s", cause)}, nil
 		}
 		failed := *mark.Failed
 		failed.Defaults = c.failedDefaults(source)
 		source.mark.Failed = &failed
 	}
-	return source, nil, nil
+	return heldRecord{source: source}, nil
 }
 
 // recordInForce returns the record of the spec in force, with the mark of the hold if there is one; nil for an unknown record.
@@ -262,10 +271,10 @@ func (c decider) buildHeld(source *holdSource) *resource.Workload {
 	return w
 }
 
-// revisionNotFound returns the error of an impossible hold. For a hold by annotation, the message names the ReplicaSets of the status.
-func (c decider) revisionNotFound(mark *holdMark, cause string) error {
+// revisionNotFound returns the refusal of an impossible hold. For a hold by annotation, the message names the ReplicaSets of the status.
+func (c decider) revisionNotFound(mark *holdMark, cause string) heldRecord {
 	if mark.By == byRollback {
-		return reconciler.Stalled(appv1.ReasonRevisionNotFound, "%s", cause)
+		return heldRecord{refusal: reconciler.Stalled(appv1.ReasonRevisionNotFound, "%s", cause)}
 	}
 	var known []string
 	if name := c.in.Before.History.ReplicaSet; name != "" {
@@ -275,9 +284,12 @@ func (c decider) revisionNotFound(mark *holdMark, cause string) error {
 		known = append(known, good.ReplicaSet)
 	}
 	if len(known) == 0 {
-		return reconciler.Stalled(appv1.ReasonRevisionNotFound, messageNothingToHold, cause)
+		return heldRecord{refusal: reconciler.Stalled(appv1.ReasonRevisionNotFound, messageNothingToHold, cause)}
 	}
-	return reconciler.Stalled(appv1.ReasonRevisionNotFound, messageRevisionNotFound, cause, strings.Join(known, " and "), c.in.Name, c.in.Owner.GetNamespace())
+	refusal := reconciler.Stalled(
+		appv1.ReasonRevisionNotFound, messageRevisionNotFound, cause, strings.Join(known, " and "), c.in.Name, c.in.Owner.GetNamespace(),
+	)
+	return heldRecord{refusal: refusal}
 }
 
 // runningReplicaSet returns the ReplicaSet that all pods of a Deployment belong to once they are all updated, empty if there is none.

@@ -180,17 +180,17 @@ func (c decider) checkInputs(h resource.Provenance) (resource.Provenance, resour
 	}
 	workload, _ := c.buildWorkload(recorded)
 	template := c.seen.podTemplate()
-	believed, rendering := resource.BelievableInputs(recorded, owned, &template, workload.Template.Spec.Containers[0].Name)
-	if !rendering {
+	checked := resource.ReliableInputs(recorded, owned, &template, workload.Template.Spec.Containers[0].Name)
+	if !owned {
 		h.Inputs = ""
-		return h, believed.Size, nil
+		return h, checked.Size, nil
 	}
 	holds, err := c.compare.RecordHolds(c.in.fieldManager(), templateOnly(workload.Template), templateOnly(template), live)
 	if err == nil && !holds {
-		believed.Size = resource.ResolvedSize{}
+		checked.Size = resource.ResolvedSize{}
 	}
-	h.Inputs = believed.Encode()
-	return h, believed.Size, err
+	h.Inputs = checked.Encode()
+	return h, checked.Size, err
 }
 
 // recoverInputs returns the history with the inputs of a workload object that the operator applied and whose record of inputs is lost: the

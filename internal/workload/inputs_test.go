@@ -139,7 +139,7 @@ func appliedByOthers(t *testing.T, app *appv1.App, inputs resource.Inputs, chang
 	return live
 }
 
-// TestCheckInputs lets others write the record of the inputs and what it speaks of, and checks what is believed of it.
+// TestCheckInputs lets others write the record of the inputs and what it speaks of, and checks which parts count.
 func TestCheckInputs(t *testing.T) {
 	small := resource.BuiltInSizes().Resolve("small")
 	recorded := resource.Inputs{Rendering: resource.RenderingLatest, Size: small}.Encode()
@@ -183,7 +183,7 @@ func TestCheckInputs(t *testing.T) {
 		decide := decider{compare: newComparer(t), in: newAppInput(app), seen: &Observed{Object: live}}
 		h, size, err := decide.checkInputs(decide.liveProvenance())
 		if err != nil || h.Inputs != c.inputs || !size.Equal(c.size) {
-			t.Errorf("%s: believed are %q and %s, want %q and %s", name, h.Inputs, size, c.inputs, c.size)
+			t.Errorf("%s: the inputs are %q and %s, want %q and %s", name, h.Inputs, size, c.inputs, c.size)
 		}
 	}
 }

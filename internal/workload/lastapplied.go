@@ -69,7 +69,7 @@ func (c decider) lastApplied() (w *resource.Workload, record *workloadRecord, er
 	}
 	inputs, err := resource.DecodeInputs(known.inputs)
 	if err != nil || known.spec == "" {
-		return nil, nil, nil //nolint:nilerr // What cannot be read cannot be believed: the children stay as they are.
+		return nil, nil, nil //nolint:nilerr // The children stay as they are with an unreadable record.
 	}
 	inputs.Kept = inputs.Kept && live != nil // There is no template to keep.
 	build := func(inputs resource.Inputs) (*resource.Workload, error) {
@@ -93,8 +93,8 @@ func (c decider) lastApplied() (w *resource.Workload, record *workloadRecord, er
 	if live == nil {
 		return w, nil, nil
 	}
-	believed, err := c.compare.RecordHolds(in.fieldManager(), templateOnly(w.Template), templateOnly(c.seen.podTemplate()), live)
-	if err != nil || !believed {
+	holds, err := c.compare.RecordHolds(in.fieldManager(), templateOnly(w.Template), templateOnly(c.seen.podTemplate()), live)
+	if err != nil || !holds {
 		return nil, nil, err
 	}
 	return w, &known, nil

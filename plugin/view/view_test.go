@@ -389,8 +389,8 @@ func TestRedactedTexts(t *testing.T) {
 	}
 }
 
-// TestPending shows what waits for the end of a pause in the row, in the answer to why and in the list. A status of an earlier spec is not
-// believed.
+// TestPending shows what waits for the end of a pause in the row, in the answer to why and in the list. A status of an earlier spec does
+// not count.
 func TestPending(t *testing.T) {
 	r := newApp("nginx:1", condition(appv1.ConditionReady, metav1.ConditionFalse, appv1.ReasonPaused, "spec.paused is true"))
 	r.Status.Pending = []string{"1 object waits, 2 pods would be replaced", "Deployment cart: image nginx:1 -> nginx:2"}
