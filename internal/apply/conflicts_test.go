@@ -17,7 +17,7 @@ func fought(owner, object string) (*Request, *plan) {
 	o.Name = owner
 	d := &appsv1.Deployment{}
 	d.Name = object
-	p := &plan{object: &Object{Desired: d}}
+	p := &plan{subject: subject{object: &Object{Desired: d}}}
 	p.gvk.Kind = "Deployment"
 	return &Request{Owner: o, Manager: "me"}, p
 }

@@ -19,7 +19,7 @@ func (e *Engine) Create(ctx context.Context, manager string, obj client.Object) 
 	if err != nil {
 		return false, err
 	}
-	p := &plan{object: &Object{Desired: obj.DeepCopyObject().(client.Object)}, gvk: gvk, action: Created} //nolint:forcetypeassert // It is a copy.
+	p := newKnownPlan(&Object{Desired: obj.DeepCopyObject().(client.Object)}, gvk, Created) //nolint:forcetypeassert // It is a copy.
 	err = e.client.Create(ctx, obj, client.FieldOwner(manager))
 	switch {
 	case apierrors.IsAlreadyExists(err):
@@ -38,7 +38,7 @@ func (e *Engine) Discard(ctx context.Context, live client.Object) error {
 	if err != nil {
 		return err
 	}
-	p := &plan{object: &Object{Desired: live}, live: live, gvk: gvk, action: Deleted}
+	p := newKnownPlan(&Object{Desired: live, Live: live}, gvk, Deleted)
 	if err = e.removeObject(ctx, p, metav1.DeletePropagationBackground); errors.Is(err, reconciler.ErrStale) {
 		return nil
 	}

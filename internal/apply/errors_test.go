@@ -68,7 +68,7 @@ func setOf(label, claim string) *appsv1.StatefulSet {
 }
 
 func planned(action Action) *plan {
-	p := &plan{object: &Object{Desired: fieldtest.Deployment()}, action: action}
+	p := &plan{subject: subject{object: &Object{Desired: fieldtest.Deployment()}}, comparison: comparison{action: action}}
 	p.gvk.Kind = "Deployment"
 	return p
 }
@@ -208,7 +208,7 @@ func TestClassifyByKind(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &plan{object: &c.object, live: c.object.Live, action: Configured}
+			p := &plan{subject: subject{object: &c.object}, comparison: comparison{action: Configured}, live: c.object.Live}
 			if c.object.Desired == nil {
 				c.object.Desired = fieldtest.Deployment()
 			}

@@ -63,30 +63,39 @@ const (
 
 // plan is the decision on one object.
 type plan struct {
-	object *Object
+	subject
+	comparison
 	// live is the object that the decision is about, nil if none exists.
-	live   client.Object
-	gvk    schema.GroupVersionKind
-	action Action
-	claim  Claim
+	live  client.Object
+	claim Claim
 	// wanted is the desired object with the annotation that states sum, the hash of all else in it. fields is wanted as it is applied, nil
 	// until ensureFields was called.
 	wanted client.Object
 	sum    string
 	fields map[string]any
-	// owner is the owner's kind, self the owner as the annotation of an object that is retained for it names it.
-	owner schema.GroupVersionKind
-	self  string
 	// whole is set where the live object was read from the API server. The cache has a foreign object in part.
 	whole bool
 	// partial is set where the decision is made on an object that the cache has in part.
 	partial bool
+}
+
+// subject is the object that a plan is about.
+type subject struct {
+	object *Object
+	gvk    schema.GroupVersionKind
+	// owner is the owner's kind, self the owner as the annotation of an object that is retained for it names it.
+	owner schema.GroupVersionKind
+	self  string
+}
+
+// comparison is what must be done to a live object so that it is as wanted, and why.
+type comparison struct {
+	action Action
 	// moves is set where the pod template becomes that of our manager, or ceases to be.
 	moves bool
 	// crowded is set where the live object has fields that cannot stay next to the wanted ones, and that server-side apply does not
-	// remove: items of others in a list that is ours as a whole, and excluded, the other members of one-ofs.
-	crowded  bool
-	excluded []fieldpath.Path
+	// remove: items of others in a list that is ours as a whole, and the other members of one-ofs.
+	crowded bool
 	// diff are the fields in which the live object differs although nothing new is wanted, drift is the cause.
 	diff  *fieldpath.Set
 	drift drift
@@ -94,22 +103,27 @@ type plan struct {
 
 // newPlan returns a plan for an object, without a decision.
 func newPlan(owner client.Object, object *Object, scheme *runtime.Scheme) (plan, error) {
-	p := plan{object: object, live: object.Live}
+	about := subject{object: object}
 	var err error
-	if p.gvk, err = apiutil.GVKForObject(object.Desired, scheme); err != nil {
-		return p, fmt.Errorf("desired object: %w", err)
+	if about.gvk, err = apiutil.GVKForObject(object.Desired, scheme); err != nil {
+		return plan{subject: about}, fmt.Errorf("desired object: %w", err)
 	}
-	if p.owner, err = ownerKind(owner, scheme); err != nil {
-		return p, err
+	if about.owner, err = ownerKind(owner, scheme); err != nil {
+		return plan{subject: about}, err
 	}
-	p.self = p.owner.Kind + "." + owner.GetName()
-	return p, nil
+	about.self = about.owner.Kind + "." + owner.GetName()
+	return plan{subject: about, live: object.Live}, nil
+}
+
+// newKnownPlan returns the plan of an object whose action is known without a comparison.
+func newKnownPlan(object *Object, gvk schema.GroupVersionKind, action Action) *plan {
+	return &plan{subject: subject{object: object, gvk: gvk}, comparison: comparison{action: action}, live: object.Live}
 }
 
 // planLocally decides what to do with an object, and whether it may be changed at all. It sends no request.
 func (e *Engine) planLocally(req *Request, object *Object) (plan, error) {
 	if object.Unavailable != nil {
-		return plan{object: object}, object.Unavailable
+		return plan{subject: subject{object: object}}, object.Unavailable
 	}
 	p, err := newPlan(req.Owner, object, e.client.Scheme())
 	if err != nil {
@@ -125,7 +139,7 @@ func (e *Engine) planLocally(req *Request, object *Object) (plan, error) {
 		p.action = Created
 	} else if err := p.claimLive(req, object.Live); err != nil {
 		return p, err
-	} else if err := e.compareLive(req, &p); err != nil {
+	} else if p.comparison, err = e.compareLive(req, &p); err != nil {
 		return p, err
 	}
 	if p.action == Unchanged {
@@ -265,59 +279,50 @@ func (p *plan) waitForDeletion(words string) error {
 	return err
 }
 
-// compareLive decides whether a live object of ours must be written. It changes nothing but the plan.
-func (e *Engine) compareLive(req *Request, p *plan) error {
-	live := p.live
-	p.action = Configured
+// compareLive decides whether a live object of ours must be written.
+func (e *Engine) compareLive(req *Request, p *plan) (comparison, error) {
+	found := comparison{action: Configured}
 	foreign, err := e.foreignListItems(req, p)
 	if err != nil {
-		return err
+		return found, err
 	}
-	same := !p.claim.takesOver() && live.GetAnnotations()[appv1.AnnotationLastAppliedHash] == p.sum
+	same := !p.claim.takesOver() && p.live.GetAnnotations()[appv1.AnnotationLastAppliedHash] == p.sum
 	if same && foreign.Empty() {
-		switch holds, err := e.comparer.Contains(p.gvk, p.wanted, live); {
-		case err != nil:
-			return err
-		case holds:
-			p.action = Unchanged
-			return nil
+		if holds, err := e.comparer.Contains(p.gvk, p.wanted, p.live); err != nil || holds {
+			return comparison{action: Unchanged}, err
 		}
 	}
-	p.moves = p.movesTemplate(req)
-	if p.excluded, err = e.comparer.Exclusions(p.gvk, p.wanted, live); err != nil {
-		return err
+	excluded, err := e.comparer.Exclusions(p.gvk, p.wanted, p.live)
+	if err != nil {
+		return found, err
 	}
-	p.crowded = !foreign.Empty() || len(p.excluded) > 0
+	found.moves = p.movesTemplate(req)
+	found.crowded = !foreign.Empty() || len(excluded) > 0
 	edited := !same && p.hashEdited(req)
 	if !same && !edited {
-		return nil
+		return found, nil
 	}
-	diff, err := e.comparer.Diff(p.wanted, live)
+	diff, err := e.comparer.Diff(p.wanted, p.live)
 	if err != nil {
-		return err
+		return found, err
 	}
-	if edited {
-		// A field that our manager owns has another value than we applied last: the desired value is new.
-		if diff.Leaves().Intersection(fields.OwnedBy(live, req.Manager)).Empty() {
-			p.action, p.drift, p.diff = Repaired, driftRepaired, diff.Union(foreign).Union(fieldpath.NewSet(p.excluded...))
-		}
-		return nil
-	}
-	ours := !p.crowded && fields.DroppedByServer(diff, live, req.Manager)
+	ours := !found.crowded && fields.DroppedByServer(diff, p.live, req.Manager)
 	switch {
-	case diff.Empty() && !p.crowded:
-		p.action = Unchanged
-	case ours && !diff.Equals(diff.RecursiveDifference(children.TypeOf(p.object.Desired).UnhashedFields())):
-		p.diff = diff // The desired value of a field outside the hash has changed.
-	case ours && e.conflicts.isOverridden(req, p, diff):
+	case edited && !diff.Leaves().Intersection(fields.OwnedBy(p.live, req.Manager)).Empty():
+		// A field that our manager owns has another value than we applied last: the desired value is new.
+	case !edited && diff.Empty() && !found.crowded:
+		found.action = Unchanged
+	case !edited && ours && !diff.Equals(diff.RecursiveDifference(children.TypeOf(p.object.Desired).UnhashedFields())):
+		found.diff = diff // The desired value of a field outside the hash has changed.
+	case !edited && ours && e.conflicts.isOverridden(req, p, diff):
 		// managedFields alone do not tell: another writer under our manager's name looks the same.
-		p.drift, p.diff = driftDropped, diff
+		found.drift, found.diff = driftDropped, diff
 	default:
 		// Nothing new is wanted, and yet it does not hold: another writer has changed it.
-		p.action, p.drift = Repaired, driftRepaired
-		p.diff = diff.Union(foreign).Union(fieldpath.NewSet(p.excluded...))
+		found.action, found.drift = Repaired, driftRepaired
+		found.diff = diff.Union(foreign).Union(fieldpath.NewSet(excluded...))
 	}
-	return nil
+	return found, nil
 }
 
 // hashEdited reports whether another writer has changed or removed the hash of an object that our manager applies and the

@@ -32,7 +32,7 @@ func (r *run) pruneObjects(ctx context.Context) error {
 		if r.mode == Write && r.isStillNamed(obj) {
 			continue
 		}
-		p := &plan{object: &Object{Desired: obj}, live: obj, gvk: gvk, action: Deleted}
+		p := newKnownPlan(&Object{Desired: obj, Live: obj}, gvk, Deleted)
 		if err := r.pruneObject(ctx, p); err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"huolala.cn/app-operator/internal/fields/fieldtest"
@@ -23,7 +24,7 @@ func TestRedaction(t *testing.T) {
 	c := &pod.Spec.Containers[0]
 	c.Env = []corev1.EnvVar{{Name: "PASSWORD", Value: secret}, {Name: "N", Value: "1"}}
 	c.Args, c.Command = []string{"--token=" + secret}, []string{secret}
-	p := &plan{object: &Object{Desired: wanted}, action: Created}
+	p := newKnownPlan(&Object{Desired: wanted}, schema.GroupVersionKind{}, Created)
 	p.gvk.Kind = "Deployment"
 	at := field.NewPath("spec", "template", "spec", "containers").Index(0)
 	for name, err := range map[string]error{
@@ -57,7 +58,7 @@ func TestRedactionOfLongValues(t *testing.T) {
 			secret := strings.Repeat(unit, 8000)
 			wanted := fieldtest.Deployment()
 			wanted.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "PASSWORD", Value: secret}}
-			p := &plan{object: &Object{Desired: wanted}, action: Created}
+			p := newKnownPlan(&Object{Desired: wanted}, schema.GroupVersionKind{}, Created)
 			p.gvk.Kind = "Deployment"
 			filler := strings.Repeat("x", before)
 			at := field.NewPath("spec", "template", "spec", "containers").Index(0)

@@ -53,7 +53,7 @@ func (e *Engine) patchParts(ctx context.Context, req *Request, obj client.Object
 	if mode != Write {
 		return out, nil
 	}
-	p := &plan{object: &object, live: obj, gvk: gvk, action: Configured}
+	p := newKnownPlan(&object, gvk, Configured)
 	test := operation{Op: "test", Path: "/metadata/resourceVersion", Value: obj.GetResourceVersion()}
 	if err := e.sendPatch(ctx, req.Manager, p, obj, append(jsonPatch{test}, parts...)); err != nil {
 		return Outcome{}, err

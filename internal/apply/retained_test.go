@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -349,7 +350,7 @@ func TestDiscretion(t *testing.T) {
 	const coded = "MTIzNDU2" // 123456
 	secret := wantedSecret()
 	secret.Data["empty"] = nil
-	p := &plan{object: &Object{Desired: secret}, action: Created}
+	p := newKnownPlan(&Object{Desired: secret}, schema.GroupVersionKind{}, Created)
 	p.gvk.Kind = "Secret"
 	for _, reason := range []metav1.StatusReason{metav1.StatusReasonInvalid, metav1.StatusReasonBadRequest, metav1.StatusReasonForbidden,
 		metav1.StatusReasonConflict, metav1.StatusReasonInternalError, metav1.StatusReasonTooManyRequests, metav1.StatusReasonUnknown} {
@@ -384,7 +385,7 @@ func TestDiscretionOfSpellings(t *testing.T) {
 	for _, value := range []string{"plain", `a"b`, `a\b`, "a\nb", "a<b>&c", "a\u2028b", "\xff\xfe", strings.Repeat(`s"`, secrecy.MaxAnswer)} {
 		secret := wantedSecret()
 		secret.Data = map[string][]byte{"password": []byte(value)}
-		p := &plan{object: &Object{Desired: secret}, action: Created}
+		p := newKnownPlan(&Object{Desired: secret}, schema.GroupVersionKind{}, Created)
 		p.gvk.Kind = "Secret"
 		coded, err := json.Marshal(map[string]string{"password": value})
 		if err != nil {

@@ -48,7 +48,7 @@ func (e *Engine) Scale(ctx context.Context, request ScaleRequest, mode Mode) (Ou
 		e.scaleMemory.set(req, d.ResourceVersion)
 		return out, nil
 	}
-	p := &plan{object: &Object{Desired: d, Live: d}, live: d, gvk: appsv1.SchemeGroupVersion.WithKind("Deployment")}
+	p := newKnownPlan(&Object{Desired: d, Live: d}, appsv1.SchemeGroupVersion.WithKind("Deployment"), Scaled)
 	if known {
 		// It has had this number, and another writer has changed it.
 		retry, fighting := e.conflicts.noteRepair(&Request{Owner: req.Owner, Manager: req.Manager}, p)

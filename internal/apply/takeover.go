@@ -196,7 +196,7 @@ func (r *run) planTransfer(p *plan, live client.Object) (*transfer, error) {
 	if err != nil {
 		return nil, err
 	}
-	excluded, err := r.excludedFields(p, live)
+	roots, excluded, err := r.excludedFields(p, live)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +223,7 @@ func (r *run) planTransfer(p *plan, live client.Object) (*transfer, error) {
 			ours, t.ours = entry, set
 			continue
 		}
-		part := p.partToTransfer(entry, set, stated, lists)
+		part := p.partToTransfer(entry, set, stated, roots, lists)
 		seized, handed = seized.Union(part), handed || !part.Empty()
 		if rest := set.Difference(part); !rest.Empty() {
 			if err := fields.EncodeManaged(&entry, rest); err != nil {
@@ -254,9 +254,10 @@ func (r *run) planTransfer(p *plan, live client.Object) (*transfer, error) {
 	return t, nil
 }
 
-// partToTransfer returns which of the fields that another manager's entry has become ours alone.
-func (p *plan) partToTransfer(entry metav1.ManagedFieldsEntry, set, stated *fieldpath.Set, lists []fieldpath.Path) *fieldpath.Set {
-	part := fields.ForeignItems(set, stated, lists).Union(fields.SelectBelow(set, p.excluded)).Union(p.inheritedTemplate(entry, set))
+// partToTransfer returns which of the fields that another manager's entry has become ours alone. excluded are the roots of fields that cannot
+// stay, lists are the lists that are ours.
+func (p *plan) partToTransfer(entry metav1.ManagedFieldsEntry, set, stated *fieldpath.Set, excluded, lists []fieldpath.Path) *fieldpath.Set {
+	part := fields.ForeignItems(set, stated, lists).Union(fields.SelectBelow(set, excluded)).Union(p.inheritedTemplate(entry, set))
 	switch {
 	case p.claim.takesOver() && fields.CreatedByController(entry, set):
 		part = set
@@ -269,21 +270,21 @@ func (p *plan) partToTransfer(entry metav1.ManagedFieldsEntry, set, stated *fiel
 	return part
 }
 
-// excludedFields returns the live fields that cannot stay next to the stated ones, and notes their roots in the plan.
-func (e *Engine) excludedFields(p *plan, live client.Object) (*fieldpath.Set, error) {
-	var err error
-	if p.excluded, err = e.comparer.Exclusions(p.gvk, p.wanted, live); err != nil || len(p.excluded) == 0 {
-		return &fieldpath.Set{}, err
+// excludedFields returns the live fields that cannot stay next to the stated ones, and their roots.
+func (e *Engine) excludedFields(p *plan, live client.Object) ([]fieldpath.Path, *fieldpath.Set, error) {
+	roots, err := e.comparer.Exclusions(p.gvk, p.wanted, live)
+	if err != nil || len(roots) == 0 {
+		return nil, &fieldpath.Set{}, err
 	}
 	value, err := e.comparer.TypedLive(p.gvk, live)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	all, err := value.ToFieldSet()
 	if err != nil {
-		return nil, fmt.Errorf("live object: %w", err)
+		return nil, nil, fmt.Errorf("live object: %w", err)
 	}
-	return fields.SelectBelow(all, p.excluded).Union(fieldpath.NewSet(p.excluded...)), nil
+	return roots, fields.SelectBelow(all, roots).Union(fieldpath.NewSet(roots...)), nil
 }
 
 // objectAfterTransfer returns the object after the transfer and the apply, by the rules of server-side apply: unstated fields of our

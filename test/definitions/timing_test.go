@@ -23,6 +23,7 @@ var timed = map[string]string{
 	"hack/cluster/cluster_test.go eventually":                            "it waits for a state; the module has no harness",
 	"test/definitions/schema_test.go decode":                             "the shortest of many tries counts, next to that of an ordinary App",
 	"test/integration/plan_test.go TestPlanLatency":                      "it runs by its name alone, and judges nothing",
+	"internal/answers/answers_test.go readAll":                           "its time is that of synctest",
 	"internal/guard/server_test.go checkClosing":                         "its time is that of synctest, and stands still for a busy machine",
 	"test/workload/configrollout_test.go TestConfigRolloutOfBusyContent": "it counts the pauses of the machine, which raise its bound",
 }
