@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,12 +37,22 @@ func (k *kubectl) binary() string {
 	return filepath.Join(filepath.Dir(os.Getenv("CLUSTER_BINARY")), "kubectl")
 }
 
+// repeatable are the commands that are repeated where the API server had no time to answer: as often as they run, the end is the same.
+var repeatable = []string{"apply", "events", "get", "wait"}
+
 // run runs a command and returns what it prints.
-func (k *kubectl) run(args ...string) string {
+func (k *kubectl) run(args ...string) (out string) {
 	k.t.Helper()
-	out, err := k.try(args...)
-	if err != nil {
-		k.t.Fatalf("kubectl %s: %v", strings.Join(args, " "), err)
+	var failed error
+	harness.Eventually(k.t, func() error {
+		out, failed = k.try(args...)
+		if failed != nil && strings.Contains(failed.Error(), "Error from server (Timeout)") && slices.Contains(repeatable, args[0]) {
+			return failed
+		}
+		return nil
+	})
+	if failed != nil {
+		k.t.Fatalf("kubectl %s: %v", strings.Join(args, " "), failed)
 	}
 	return out
 }
