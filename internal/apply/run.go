@@ -22,7 +22,7 @@ import (
 // for example; reconciler.ErrStale if the view was outdated; and a reconciler.FailedError for all else. A field that the API server
 // does not keep is no error; see ChangeSet.Overridden.
 func (e *Engine) Run(ctx context.Context, req Request, mode Mode) (Outcomes, error) {
-	r := &run{Engine: e, req: &req, mode: mode, decided: make([]*decision, len(req.Objects))}
+	r := &run{Engine: e, req: &req, mode: mode, decided: make([]*earlyPlan, len(req.Objects))}
 	if mode == DryRun {
 		r.Engine = e.withClient(ReadOnly(e.client))
 	}
@@ -58,7 +58,7 @@ type run struct {
 	mode Mode
 	out  Outcomes
 	// decided are the plans of objects that were made before their turn, nil for the others.
-	decided []*decision
+	decided []*earlyPlan
 	// alive is set once the owner was read from the API server.
 	alive bool
 }

@@ -22,8 +22,8 @@ type trial struct {
 	err error
 }
 
-// decision is a plan that was made before the turn of its object.
-type decision struct {
+// earlyPlan is a plan that was made before the turn of its object.
+type earlyPlan struct {
 	plan plan
 	err  error
 }
@@ -63,7 +63,7 @@ func (r *run) tryRequest(ctx context.Context) (*trial, error) {
 		if errors.Is(err, reconciler.ErrStale) && auxiliary {
 			return t, err
 		}
-		r.decided[i] = &decision{p, err}
+		r.decided[i] = &earlyPlan{p, err}
 		adopts = adopts || p.adoptsObject(r.req) && (err == nil || auxiliary)
 		switch {
 		case err != nil && (!auxiliary || isTaken(err)):
