@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -85,6 +86,12 @@ func TestCommandBeforeRollout(t *testing.T) {
 			if len(w.jobs()) != 2 || w.image() != "nginx:1" || len(w.requests) > 0 {
 				t.Fatalf("%d Jobs after a failure, the Deployment runs %s, and %v was written", len(w.jobs()), w.image(), w.requests)
 			}
+			w.setSpec(kindName, strings.Replace(commandSpecOf(kindName, "nginx:2"), `"replicas":2`, `"replicas":7`, 1))
+			w.settle(kindName)
+			if scaled := w.deployment(); ptr.Deref(scaled.Spec.Replicas, 0) != 7 || w.image() != "nginx:1" || len(w.jobs()) != 2 {
+				t.Fatalf("scaled after a failure: %d pods of %s, %d Jobs", ptr.Deref(scaled.Spec.Replicas, 0), w.image(), len(w.jobs()))
+			}
+			w.stands("scaled after a failure", kindName, "Applied=False/"+appv1.ReasonBeforeRolloutFailed, "Stalled=True/"+appv1.ReasonBeforeRolloutFailed)
 			w.annotate(kindName, appv1.AnnotationRefresh, "again")
 			w.settle(kindName)
 			w.endJob(batchv1.JobComplete)

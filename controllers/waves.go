@@ -44,6 +44,7 @@ func (r *AppDefaultsReconciler) decideRollout(known *knownDefaults, found *surve
 	rollout, left := known.valid.Rollout, r.firstReconcile(now).Add(r.handoverTime()).Sub(now)
 	made := rolloutResult{inWaves: true, Decision: waves.Decide(&waves.Rollout{
 		Members: found.members, Size: rollout.WaveSize(len(found.members)), Soak: rollout.WaveSoak(), Now: now, Pending: left > 0 || len(known.wrong) > 0,
+		Salt: fmt.Sprintf("%s/%d", known.uid, known.generation),
 	})}
 	made.again = made.Again
 	if left > 0 && made.Waiting > 0 {
@@ -85,7 +86,11 @@ func setWaves(status *appv1.AppDefaultsStatus, found *survey, made *rolloutResul
 	status.Wave, status.Skipped = made.Wave, int32(len(made.Skipped)) //nolint:gosec // Resources are counted.
 	failed := make([]appv1.FailedDefaults, 0, len(made.Stalled))
 	for i := range made.Stalled {
-		failed = append(failed, newFailed(&made.Stalled[i], found.messages[made.Stalled[i]]))
+		words := found.messages[made.Stalled[i]]
+		if slices.Contains(made.Late, made.Stalled[i]) {
+			words = strings.TrimSuffix(messageWaveLate+"; "+words, "; ")
+		}
+		failed = append(failed, newFailed(&made.Stalled[i], words))
 	}
 	// The resources that have stopped the rollout are the first.
 	failed = append(sortFailed(failed), status.Failed...)
@@ -102,12 +107,24 @@ func setWaves(status *appv1.AppDefaultsStatus, found *survey, made *rolloutResul
 	set(appv1.ConditionReady, !stalled && !going, reason, words)
 }
 
+// describeStop names the resources that have stopped a rollout: those that have stalled, and those that are late.
+func (made *rolloutResult) describeStop() string {
+	var parts []string
+	if failed := slices.DeleteFunc(slices.Clone(made.Stalled), func(id waves.ID) bool { return slices.Contains(made.Late, id) }); len(failed) > 0 {
+		parts = append(parts, listIDs(failed)+" stalled")
+	}
+	if len(made.Late) > 0 {
+		parts = append(parts, listIDs(made.Late)+" "+messageWaveLate)
+	}
+	return strings.Join(parts, ", ")
+}
+
 // reasonAndMessage returns the reason and the message of the condition RolledOut of a rollout in waves.
 func (made *rolloutResult) reasonAndMessage() (reason, words string) {
 	skipped := len(made.Skipped)
 	switch left := made.Rest - skipped; {
 	case len(made.Stalled) > 0:
-		return appv1.ReasonWaveStalled, fmt.Sprintf(messageWaveStalled, listIDs(made.Stalled), message.Count(left, "resource"))
+		return appv1.ReasonWaveStalled, fmt.Sprintf(messageWaveStalled, made.describeStop(), message.Count(left, "resource"))
 	case len(made.Take)+len(made.Busy) > 0:
 		of := slices.Concat(made.Take, made.Busy) // A wave begins only while no resource is busy.
 		return appv1.ReasonWave, fmt.Sprintf(messageWaveUnderWay, made.Wave, message.Count(len(of), "resource"), listIDs(of), made.Waiting, skipped)

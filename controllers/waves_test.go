@@ -11,6 +11,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
@@ -382,6 +383,41 @@ func TestAWaveThatStalls(t *testing.T) {
 		if uid := f.deploymentOf(name).UID; uid != before[name] {
 			t.Errorf("Deployment %s is another one", name)
 		}
+	}
+}
+
+// TestATenantHoldsUpAWave has an App of the first wave be changed so that it is not ready for years: the rollout stops an hour after the soak, and names the
+// App as late and not as stalled.
+func TestATenantHoldsUpAWave(t *testing.T) {
+	f := newFleet(t, 5, plainApp, inWaves("1", "1", "1m"))
+	f.setDefaults("platform", inWaves("2", "1", "1m"))
+	f.everyApp()
+	f.look()
+	f.everyApp()
+	first := f.with("2")
+	if len(first) != 1 {
+		t.Fatalf("the first wave has %v", first)
+	}
+	app := &stored.App{}
+	app.Name = first[0]
+	f.read(app)
+	app.Generation++
+	mustUnmarshal(t, &app.Spec, `{"image":"nginx:1","replicas":1,"progressDeadlineSeconds":2147483647,"minReadySeconds":2147483646}`)
+	f.update(app)
+	for range 8 {
+		f.everyApp()
+		f.setPods(first[0], func(d *appsv1.Deployment) { play.SetRollingOut(d, corev1.ConditionTrue, "ReplicaSetUpdated") })
+		f.everyApp()
+		f.look()
+		f.pass(10 * time.Minute)
+	}
+	status := f.defaults()
+	if f.rolledOut() != "False/Stalled" || len(status.Failed) != 1 || !strings.Contains(status.Failed[0].Message, messageWaveLate) {
+		t.Errorf("the rollout is %s, the status %+v", f.rolledOut(), status)
+	}
+	if is := meta.FindStatusCondition(status.Conditions, appv1.ConditionRolledOut); is == nil || strings.Contains(is.Message, "stalled") ||
+		!containsAll(is.Message, first[0], messageWaveLate) {
+		t.Errorf("the condition is %+v", is)
 	}
 }
 

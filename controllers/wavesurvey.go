@@ -169,7 +169,7 @@ func (s *survey) newMember(ctx context.Context, k *kind, obj stored.Observed, in
 	}
 	grant, granted := s.grants[id]
 	made := waves.Member{
-		ID: id, Current: judged.current, Granted: grant.Wave, Refused: grant.Refused, Exempt: judged.exempt || obj.GetDeletionTimestamp() != nil,
+		ID: id, UID: obj.GetUID(), Current: judged.current, Granted: grant.Wave, Refused: grant.Refused, Exempt: judged.exempt || obj.GetDeletionTimestamp() != nil,
 		RolledBack: judged.rolledBack, RolledBackEarlier: judged.rolledBackEarlier,
 	}
 	if wave := judged.wave; !wave.IsZero() {

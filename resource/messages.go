@@ -29,6 +29,7 @@ const (
 
 // Errors of the pod of a Task.
 const (
+	messageRunNeedsGate       = "is the operator's: its readiness gate keeps Services from sending requests to a run; remove the field from the patch"
 	messageContainerNeverEnds = "is a further container, which keeps a run from ending; write it in initContainers with \"restartPolicy: Always\""
 	messageLabelsOfApp        = "have all labels that select the pods of the App, so that its Service would lead to the runs; remove one"
 )

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
+	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -154,6 +155,9 @@ func endingFaults(template *corev1.PodTemplateSpec, base *Base, meta *workloadMe
 		if c.Name != meta.container {
 			errs = append(errs, field.Forbidden(at.Child("spec", "containers").Key(c.Name), messageContainerNeverEnds))
 		}
+	}
+	if !slices.ContainsFunc(template.Spec.ReadinessGates, func(gate corev1.PodReadinessGate) bool { return gate.ConditionType == ReadinessGateRun }) {
+		errs = append(errs, field.Forbidden(at.Child("spec", "readinessGates"), messageRunNeedsGate))
 	}
 	if base != nil && len(base.Selector) > 0 && selectsLabels(base.Selector, template.Labels) {
 		errs = append(errs, field.Invalid(meta.path.Child("podLabels"), field.OmitValueType{}, messageLabelsOfApp))

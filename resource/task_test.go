@@ -125,14 +125,16 @@ func TestTaskFromRecord(t *testing.T) {
 // TestTaskRefused has pods that would not end, or that a Service would lead to.
 func TestTaskRefused(t *testing.T) {
 	for spec, want := range map[string][]string{
-		`{podTemplatePatch: {spec: {containers: [{name: log, image: "log:1"}]}}}`:  {"spec.podTemplatePatch.spec.containers[log]"},
-		`{podTemplatePatch: {spec: {restartPolicy: OnFailure}}}`:                   {"spec.podTemplatePatch.spec.restartPolicy"},
-		`{podTemplatePatch: {metadata: {labels: {job-name: a}}}}`:                  {"spec.podTemplatePatch.metadata.labels[job-name]"},
-		`{podTemplatePatch: {metadata: {labels: {app.huolala.cn/task: a}}}}`:       {"spec.podTemplatePatch.metadata.labels[app.huolala.cn/task]"},
-		`{podTemplatePatch: {spec: {containers: [{name: cart, workingDir: /a}]}}}`: nil,
-		`{podLabels: {run: cart}}`:                              {"spec.podLabels"},
-		`{podLabels: {run: other}}`:                             nil,
-		`{securityContext: {runAsUser: 0, runAsNonRoot: true}}`: {"spec.securityContext.runAsUser"},
+		`{podTemplatePatch: {spec: {containers: [{name: log, image: "log:1"}]}}}`:                                 {"spec.podTemplatePatch.spec.containers[log]"},
+		`{podTemplatePatch: {spec: {restartPolicy: OnFailure}}}`:                                                  {"spec.podTemplatePatch.spec.restartPolicy"},
+		`{podTemplatePatch: {spec: {readinessGates: []}}}`:                                                        {"spec.podTemplatePatch.spec.readinessGates"},
+		`{podTemplatePatch: {spec: {readinessGates: [{conditionType: a/b}]}}}`:                                    {"spec.podTemplatePatch.spec.readinessGates"},
+		`{podTemplatePatch: {metadata: {labels: {job-name: a}}}}`:                                                 {"spec.podTemplatePatch.metadata.labels[job-name]"},
+		`{podTemplatePatch: {metadata: {labels: {app.huolala.cn/task: a}}}}`:                                      {"spec.podTemplatePatch.metadata.labels[app.huolala.cn/task]"},
+		`{podTemplatePatch: {spec: {containers: [{name: cart, workingDir: /a}]}}}`:                                nil,
+		`{podLabels: {run: cart}}`:                                                                                {"spec.podLabels"},
+		`{podLabels: {run: other}}`:                                                                               nil,
+		`{securityContext: {runAsUser: 0, runAsNonRoot: true}}`:                                                   {"spec.securityContext.runAsUser"},
 		`{initContainers: [{name: a, image: a, restartPolicy: Always, livenessProbe: {tcpSocket: {port: web}}}]}`: {"spec.initContainers[0].livenessProbe.tcpSocket.port"},
 	} {
 		task := &appv1.Task{}

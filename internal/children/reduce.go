@@ -130,6 +130,7 @@ func reduceJob(from, to client.Object) bool {
 	}
 	kept.CreationTimestamp, kept.ManagedFields = job.CreationTimestamp, nil
 	is := &job.Status
+	kept.Spec.Suspend = job.Spec.Suspend
 	kept.Status = batchv1.JobStatus{
 		StartTime: is.StartTime, CompletionTime: is.CompletionTime, Active: is.Active, Succeeded: is.Succeeded, Failed: is.Failed,
 		Terminating: is.Terminating, Ready: is.Ready,

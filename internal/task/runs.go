@@ -51,8 +51,10 @@ func runOf(job *batchv1.Job) *appv1.TaskRun {
 // lastRun returns the latest run: of the Jobs, or of the status before, where the Job is deleted. The CronJob has the time of the latest
 // success. It returns nil if there was no run.
 func lastRun(before *appv1.TaskRun, seen *observed, live *batchv1.CronJob) *appv1.TaskRun {
-	if len(seen.jobs) > 0 {
-		if latest := &seen.jobs[0]; before == nil || before.Started == nil || !before.Started.After(latest.CreationTimestamp.Time) {
+	// A suspended Job has not started, unless it was seen to run.
+	started := func(job batchv1.Job) bool { return !isSuspendedJob(&job) || before != nil && before.Job == job.Name }
+	if i := slices.IndexFunc(seen.jobs, started); i >= 0 {
+		if latest := &seen.jobs[i]; before == nil || before.Started == nil || !before.Started.After(latest.CreationTimestamp.Time) {
 			return runOf(latest)
 		}
 	}
@@ -82,11 +84,19 @@ func failedJob(seen *observed, live *batchv1.CronJob) *batchv1.Job {
 	return job
 }
 
-// activeJobs returns the number of Jobs that have not ended.
+// isSuspendedJob reports whether a Job that has not ended is suspended: by its creator, or by a queue such as Kueue.
+func isSuspendedJob(job *batchv1.Job) bool {
+	return health.JobEnd(job) == nil && ptr.Deref(job.Spec.Suspend, false)
+}
+
+// isActive reports whether a Job runs.
+func isActive(job *batchv1.Job) bool { return health.JobEnd(job) == nil && !isSuspendedJob(job) }
+
+// activeJobs returns the number of Jobs that run.
 func (o *observed) activeJobs() int32 {
 	var n int32
 	for i := range o.jobs {
-		if health.JobEnd(&o.jobs[i]) == nil {
+		if isActive(&o.jobs[i]) {
 			n++
 		}
 	}
@@ -96,7 +106,7 @@ func (o *observed) activeJobs() int32 {
 // verdictOf returns how the runs are doing. Ready is true if the latest run that has ended has succeeded, or if none was due.
 func verdictOf(task *appv1.Task, seen *observed, live *batchv1.CronJob, t *timing, last *appv1.TaskRun) health.Verdict {
 	failed := failedJob(seen, live)
-	running := seen.activeJobs() > 0
+	running, suspended := seen.activeJobs() > 0, slices.IndexFunc(seen.jobs, func(job batchv1.Job) bool { return isSuspendedJob(&job) })
 	switch {
 	case seen.crowded:
 		return health.Verdict{Stalled: true, Reason: appv1.ReasonTooManyRuns, Message: fmt.Sprintf(messageTooManyRuns, task.Name, maxJobs)}
@@ -110,9 +120,12 @@ func verdictOf(task *appv1.Task, seen *observed, live *batchv1.CronJob, t *timin
 			last.Job, messageRunCommand, task.Namespace, last.Job)}
 	case !t.missed.IsZero():
 		return health.Verdict{Stalled: true, Reason: appv1.ReasonRunMissed, Message: fmt.Sprintf(messageRunMissed,
-			t.missed.UTC().Format(clockFormat), task.Namespace, task.Name)}
+			t.missed.UTC().Format(clockFormat), task.Namespace, task.Name, task.Name)}
 	case running:
 		return verdictOfRun(task, seen)
+	case suspended >= 0:
+		return health.Verdict{Ready: true, Reason: appv1.ReasonSuspended, Message: fmt.Sprintf(messageJobSuspended,
+			seen.jobs[suspended].Name, task.Namespace, seen.jobs[suspended].Name)}
 	case last != nil && last.Result == appv1.TaskUnknown:
 		return health.Verdict{Ready: true, Reason: appv1.ReasonNoRun, Message: fmt.Sprintf(messageRunDeleted, last.Job)}
 	case live.Status.LastSuccessfulTime == nil && (last == nil || last.Result != appv1.TaskSucceeded):
@@ -138,7 +151,7 @@ func noRun(t *timing) string {
 
 // verdictOfRun returns how the latest run that has not ended is doing. A pod that does not start is the reason why it is not ready.
 func verdictOfRun(task *appv1.Task, seen *observed) health.Verdict {
-	i := slices.IndexFunc(seen.jobs, func(job batchv1.Job) bool { return health.JobEnd(&job) == nil })
+	i := slices.IndexFunc(seen.jobs, func(job batchv1.Job) bool { return isActive(&job) })
 	job := &seen.jobs[i]
 	if cause := health.Worst(seen.podsOf(job), false).Redact(job); cause != (health.Cause{}) {
 		return health.Verdict{Reason: cause.Reason, Message: fmt.Sprintf(messageRunningCause, job.Name, cause)}

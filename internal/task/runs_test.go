@@ -39,6 +39,12 @@ func jobAt(name, created, ended string, how batchv1.JobConditionType) batchv1.Jo
 	return job
 }
 
+// suspended returns a Job that is suspended.
+func suspended(job batchv1.Job) batchv1.Job {
+	job.Spec.Suspend = ptr.To(true)
+	return job
+}
+
 // cached trims a CronJob as the cache of the manager does.
 func cached(live *batchv1.CronJob) *batchv1.CronJob {
 	children.TypeOf(live).Trim(live)
@@ -185,6 +191,9 @@ func TestLastRun(t *testing.T) {
 		"it has succeeded":                  {before: running, jobs: []batchv1.Job{jobAt("old", "05:00:00", "05:01:00", batchv1.JobComplete)}, job: "old", result: appv1.TaskSucceeded},
 		"it has failed":                     {before: running, jobs: []batchv1.Job{jobAt("old", "05:00:00", "05:01:00", batchv1.JobFailed)}, job: "old", result: appv1.TaskFailed},
 		"a later one":                       {before: failed, jobs: []batchv1.Job{jobAt("b", "06:00:00", "", ""), jobAt("old", "05:00:00", "05:01:00", batchv1.JobFailed)}, job: "b", result: appv1.TaskRunning},
+		"a suspended one":                   {jobs: []batchv1.Job{suspended(jobAt("a", "05:00:00", "", ""))}},
+		"a suspended one after another":     {before: failed, jobs: []batchv1.Job{suspended(jobAt("b", "06:00:00", "", "")), jobAt("old", "05:00:00", "05:01:00", batchv1.JobFailed)}, job: "old", result: appv1.TaskFailed},
+		"it is suspended while it runs":     {before: running, jobs: []batchv1.Job{suspended(jobAt("old", "05:00:00", "", ""))}, job: "old", result: appv1.TaskRunning},
 		"its Job is deleted":                {before: failed, job: "old", result: appv1.TaskFailed},
 		"only earlier Jobs are left":        {before: failed, jobs: []batchv1.Job{jobAt("a", "04:00:00", "04:01:00", batchv1.JobComplete)}, job: "old", result: appv1.TaskFailed},
 		"deleted after its success":         {before: running, success: "05:01:00", job: "old", result: appv1.TaskSucceeded},
@@ -232,6 +241,7 @@ func TestFailedJob(t *testing.T) {
 func TestVerdict(t *testing.T) {
 	failed, running := jobAt("a", "05:00:00", "05:01:00", batchv1.JobFailed), jobAt("b", "06:00:00", "", "")
 	running.Status.Active = 1
+	waiting := suspended(jobAt("c", "06:00:05", "", ""))
 	unknown := &appv1.TaskRun{Job: "a", Started: ranAt("05:00:00"), Result: appv1.TaskUnknown}
 	gone := &appv1.TaskRun{Job: "a", Started: ranAt("05:00:00"), Finished: ranAt("05:01:00"), Result: appv1.TaskFailed}
 	for name, c := range map[string]struct {
@@ -254,6 +264,10 @@ func TestVerdict(t *testing.T) {
 		"missed":                          {missed: "06:00:00", want: appv1.ReasonRunMissed},
 		"missed, and another runs":        {jobs: []batchv1.Job{running}, missed: "06:00:00", want: appv1.ReasonRunMissed},
 		"runs":                            {jobs: []batchv1.Job{running}, want: appv1.ReasonRunning, ready: true},
+		"a suspended Job":                 {jobs: []batchv1.Job{waiting}, want: appv1.ReasonSuspended, ready: true},
+		"one runs, another is suspended":  {jobs: []batchv1.Job{waiting, running}, want: appv1.ReasonRunning, ready: true},
+		"missed, and one is suspended":    {jobs: []batchv1.Job{waiting}, missed: "06:00:00", want: appv1.ReasonRunMissed},
+		"failed, and one is suspended":    {jobs: []batchv1.Job{failed, waiting}, want: appv1.ReasonRunFailed},
 		"deleted while it ran":            {last: unknown, want: appv1.ReasonNoRun, ready: true},
 		"succeeded, and all Jobs deleted": {success: "05:01:00", want: appv1.ReasonSucceeded, ready: true},
 	} {

@@ -4,7 +4,7 @@ package waves
 
 import (
 	"cmp"
-	"hash/fnv"
+	"crypto/sha256"
 	"slices"
 	"time"
 
@@ -20,6 +20,7 @@ type ID struct {
 // Member is a resource that a rollout is about.
 type Member struct {
 	ID
+	UID types.UID
 	// Current is true if the resource has the present defaults by the record on its workload.
 	Current bool
 	// Wave is the number of the wave in which the workload took the defaults that it has, and TakenAt the time of that; 0 if it took them
@@ -51,6 +52,8 @@ type Rollout struct {
 	Size int
 	Soak time.Duration
 	Now  time.Time
+	// Salt is a text that changes with the defaults. The order of the resources follows from Salt and their UIDs.
+	Salt string
 	// Pending is true while no wave may begin, though resources wait: see Grants.
 	Pending bool
 }
@@ -63,8 +66,8 @@ type Decision struct {
 	// Repairs is true if the resources of Take have stalled before: they come last, and may stall again.
 	Repairs bool
 	// Stalled are the resources of waves that have stalled: no wave begins. Busy are the resources of the latest wave that are not ready yet, or
-	// have not been ready for the soak.
-	Stalled, Busy []ID
+	// have not been ready for the soak. Late are those of Stalled that have not stalled themselves: the time that they had for their soak is over.
+	Stalled, Late, Busy []ID
 	// Skipped are the resources without the present defaults that are left out for now.
 	Skipped []ID
 	// Current and Rest are the numbers of resources with the present defaults and without. Waiting is the number of the latter that a later wave has.
@@ -99,6 +102,9 @@ func Decide(r *Rollout) Decision {
 		m := &r.Members[i]
 		if r.hasStalled(m, made.Wave) {
 			made.Stalled = append(made.Stalled, m.ID)
+			if !m.hasFailed() {
+				made.Late = append(made.Late, m.ID)
+			}
 		}
 		switch {
 		case m.Current:
@@ -131,9 +137,9 @@ func Decide(r *Rollout) Decision {
 	if len(made.Stalled)+len(made.Busy) > 0 || r.Pending {
 		return made
 	}
-	made.Take = append(firstIDs(out, r.Size), firstIDs(ready, r.Size-len(out))...)
+	made.Take = append(r.firstIDs(out, r.Size), r.firstIDs(ready, r.Size-len(out))...)
 	if len(made.Take) == 0 && len(broken) > 0 {
-		made.Take, made.Repairs = firstIDs(broken, r.Size), true
+		made.Take, made.Repairs = r.firstIDs(broken, r.Size), true
 	}
 	if made.Waiting -= len(made.Take); len(made.Take) > 0 {
 		made.Wave++
@@ -149,7 +155,12 @@ func (r *Rollout) hasStalled(m *Member, latest int32) bool {
 	case m.Granted > 0: // A condition is about the former defaults.
 		return m.Refused
 	}
-	return m.RolledBack || m.Current && m.Wave > 0 && (m.Reported && m.Stalled || m.Wave == latest && !r.hasSoaked(m) && r.stuckLeft(m) <= 0)
+	return m.hasFailed() || m.Current && m.Wave > 0 && m.Wave == latest && !r.hasSoaked(m) && r.stuckLeft(m) <= 0
+}
+
+// hasFailed reports whether a resource has gone back from the present defaults, cannot be written with them, or has stalled since it took them in a wave.
+func (m *Member) hasFailed() bool {
+	return m.RolledBack || m.Granted > 0 && m.Refused || m.Current && m.Wave > 0 && m.Reported && m.Stalled
 }
 
 // isBusy reports whether a resource with the present defaults keeps the next wave from beginning.
@@ -213,21 +224,20 @@ func (r *Rollout) soakLeft(m *Member) time.Duration {
 	return max(0, since.Add(r.Soak).Sub(r.Now))
 }
 
-// firstIDs returns the IDs of the first n of some resources. The order is fixed, and spreads the resources of a namespace over the waves.
-func firstIDs(members []*Member, n int) []ID {
-	slices.SortFunc(members, func(a, b *Member) int { return cmp.Or(cmp.Compare(a.orderHash(), b.orderHash()), a.compareID(&b.ID)) })
+// firstIDs returns the IDs of the first n of some resources. The order is the same until the salt changes, and spreads the resources of a namespace over
+// the waves. No name has a place in it: a UID is drawn by the API server, and a salt that is still to come is not known when a resource is created.
+func (r *Rollout) firstIDs(members []*Member, n int) []ID {
+	places := make(map[*Member]string, len(members))
+	for _, m := range members {
+		place := sha256.Sum256([]byte(r.Salt + "/" + string(m.UID)))
+		places[m] = string(place[:])
+	}
+	slices.SortFunc(members, func(a, b *Member) int { return cmp.Or(cmp.Compare(places[a], places[b]), a.compareID(&b.ID)) })
 	var ids []ID
 	for _, m := range members[:max(0, min(n, len(members)))] {
 		ids = append(ids, m.ID)
 	}
 	return ids
-}
-
-// orderHash returns a number that has nothing in common with the name.
-func (id *ID) orderHash() uint64 {
-	sum := fnv.New64a()
-	_, _ = sum.Write([]byte(id.Kind + "/" + id.String())) // It never fails.
-	return sum.Sum64()
 }
 
 // compareID compares IDs by namespace, name and kind.

@@ -164,20 +164,44 @@ func TestAFormerWaveDoesNotHoldUpTheNext(t *testing.T) {
 	}
 }
 
-// TestAWaveSpreadsOverNamespaces checks that a wave of a tenth has no namespace as a whole.
+// TestAWaveSpreadsOverNamespaces rolls out to namespaces and resources with names as alike as teams give them: no wave has most of a namespace. The order
+// stays as long as the salt does, and another salt has another order.
 func TestAWaveSpreadsOverNamespaces(t *testing.T) {
+	const each, namespaces = 20, 10
+	random := rand.New(rand.NewPCG(1, 1))
 	var members []Member
-	for i := range 200 {
-		name := types.NamespacedName{Namespace: fmt.Sprintf("team-%d", i/20), Name: fmt.Sprintf("web-%d", i%20)}
-		members = append(members, Member{ID: ID{Kind: "App", NamespacedName: name}, Ready: true})
+	for i := range each * namespaces {
+		name := types.NamespacedName{Namespace: fmt.Sprintf("shop-%c", 'a'+i/each), Name: fmt.Sprintf("api-%02d", i%each)}
+		uid := types.UID(fmt.Sprintf("%08x-0000-4000-8000-%012x", random.Uint32(), random.Int64N(1<<48)))
+		members = append(members, Member{ID: ID{Kind: "App", NamespacedName: name}, UID: uid, Ready: true})
 	}
-	in := map[string]int{}
-	for _, id := range Decide(&Rollout{Members: members, Size: 20, Now: began}).Take {
-		in[id.Namespace]++
+	firsts := map[string]int{}
+	for generation := range 20 {
+		salt := fmt.Sprintf("1/%d", generation)
+		left := slices.Clone(members)
+		for wave := 1; len(left) > 0; wave++ {
+			taken := Decide(&Rollout{Members: left, Size: each, Now: began, Salt: salt}).Take
+			if again := Decide(&Rollout{Members: left, Size: each, Now: began, Salt: salt}).Take; !slices.Equal(again, taken) {
+				t.Fatalf("wave %d: %v, and then %v", wave, taken, again)
+			}
+			if wave == 1 {
+				firsts[taken[0].String()]++
+			}
+			in := map[string]int{}
+			for _, id := range taken {
+				in[id.Namespace]++
+			}
+			for namespace, n := range in {
+				if n > each/2 {
+					t.Errorf("wave %d has %d of %d resources of %s", wave, n, each, namespace)
+				}
+			}
+			left = slices.DeleteFunc(left, func(m Member) bool { return slices.Contains(taken, m.ID) })
+		}
 	}
-	for namespace, n := range in {
-		if n > 10 {
-			t.Errorf("the first wave has %d of 20 resources of %s", n, namespace)
+	for name, n := range firsts {
+		if n > 5 {
+			t.Errorf("%s is the first one in %d of 20 rollouts", name, n)
 		}
 	}
 }

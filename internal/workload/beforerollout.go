@@ -111,6 +111,8 @@ func (c decider) awaitJob(want *decision, present *chosenInputs, name string) *d
 	}
 	if waits.workload, waits.remember.record, waits.refusal = c.lastApplied(); waits.workload == nil && c.seen.Object == nil {
 		waits.workload, waits.how.Prerequisites = present.workload, true
+	} else if waits.workload != nil { // The pods of before serve meanwhile, as many as are wanted now.
+		waits.workload.SetReplicas(c.in.Spec.Workload().Replicas, c.optionsFor(present.inputs))
 	}
 	live := c.jobNamed(name)
 	waits.job = jobDecision{name: name, live: live, waitsFor: c.unfinishedJob(name)}

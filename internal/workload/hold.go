@@ -205,7 +205,7 @@ func (c decider) checkHeld(wish holdWish, mark holdMark, set *appsv1.ReplicaSet)
 	}
 	past, unreadable := c.in.Spec.Past(source.spec)
 	if hash := appsv1.DefaultDeploymentUniqueLabelKey; !equal || unreadable != nil || set.Labels[hash] != set.Spec.Template.Labels[hash] {
-		return c.revisionNotFound(&mark, fmt.Sprintf(messageNoRecord, name)), nil
+		return c.revisionNotFound(&mark, fmt.Sprintf(messageNoRecord, name)), nil //nolint:nilerr // Such a record cannot be held, whatever the error.
 	}
 	if errs := past.Validate(); len(errs) > 0 {
 		return heldRecord{refusal: reconciler.Stalled(appv1.ReasonInvalid, messageHeldInvalid, name, InvalidSpec(errs))}, nil

@@ -39,7 +39,7 @@ var advices = map[string]advice{
 	appv1.ReasonContainerConfigError: {text: "Create the ConfigMap, Secret or key that the message names, or fix its name in the spec.", spec: true},
 	appv1.ReasonContainerError:       {text: "Fix the command, the mounts or the security context that the message names.", spec: true},
 	appv1.ReasonUnschedulable:        {text: "Request less, or add nodes that satisfy what the message names.", spec: true},
-	appv1.ReasonQuotaExceeded:        {text: "Ask for a larger quota of the namespace, or run fewer or smaller pods.", spec: true},
+	appv1.ReasonQuotaExceeded:        {text: "Ask for a larger quota of the namespace, or run fewer or smaller pods. If the message says \"must specify\", the pods need spec.resources or spec.size.", spec: true},
 	appv1.ReasonPodsRejected:         {text: "The API server rejects the pods. Fix what the message names, or have the policy changed.", spec: true},
 	appv1.ReasonProgressDeadlineExceeded: {
 		text: "Look at the pods, although no pod says what is wrong: {kubectl describe pod POD}.", spec: true,

@@ -24,7 +24,7 @@ const (
 	// The texts for the defaults of a resource.
 	messageDefaultsCurrent = "those of the present AppDefaults"
 	messageDefaultsInvalid = "earlier ones. It cannot have those of the present AppDefaults: "
-	messageDefaultsWait    = "earlier ones. It takes those of the present AppDefaults with its next change, or in a wave of a rollout, which leaves out resources with canary or beforeRollout. To see what they change: %s"
+	messageDefaultsWait    = "earlier ones. It takes those of the present AppDefaults with its next change, or in a wave of a rollout, which leaves out resources that are paused, held or rolling out, have canary or beforeRollout, or keep the pods of before an adoption. To see what they change: %s"
 	messageNoService       = "; there is no Service of this resource that leads to them"
 	// unobservedPatience is how long that is nothing to worry about.
 	unobservedPatience = 30 * time.Second

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -176,20 +177,30 @@ func askPlan(t *testing.T, c client.Client, obj client.Object) *plan.Plan {
 		annotations[key] = value
 	}
 	obj.SetAnnotations(annotations)
-	var err error
-	if obj.GetResourceVersion() == "" {
-		err = c.Create(t.Context(), obj, client.DryRunAll)
-	} else {
-		err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-			live := &metav1.PartialObjectMetadata{} // Its status may be written meanwhile.
-			live.SetGroupVersionKind(kindOf(t, obj))
-			live.SetNamespace(obj.GetNamespace())
-			live.SetName(obj.GetName())
-			plane.Read(t, live)
-			obj.SetResourceVersion(live.ResourceVersion)
-			return c.Update(t.Context(), obj, client.DryRunAll)
-		})
+	stored := obj.GetResourceVersion() != ""
+	ask := func() error {
+		if !stored {
+			return c.Create(t.Context(), obj, client.DryRunAll)
+		}
+		live := &metav1.PartialObjectMetadata{} // Its status may be written meanwhile.
+		live.SetGroupVersionKind(kindOf(t, obj))
+		live.SetNamespace(obj.GetNamespace())
+		live.SetName(obj.GetName())
+		plane.Read(t, live)
+		obj.SetResourceVersion(live.ResourceVersion)
+		return c.Update(t.Context(), obj, client.DryRunAll)
 	}
+	var err error
+	harness.Eventually(t, func() error {
+		if err = ask(); err == nil { // The answer to such a request is an error.
+			obj.SetResourceVersion("")
+			return errors.New("the API server did not wait for the webhook, as on a busy machine")
+		}
+		if apierrors.IsConflict(err) {
+			return err
+		}
+		return nil
+	})
 	made, wrong := plan.Decode(err)
 	if wrong != nil {
 		t.Fatalf("%v: %v", wrong, err)

@@ -326,8 +326,8 @@ const (
 	messageCanaryNotAvailable    = "has no effect; a resource of this kind has no canary. Remove it"
 	messageCanaryUIDIsEmpty      = "has no effect; it must be the UID of the canary's Deployment, which status.canary.uid has"
 	messageHoldLastGood          = "holds this resource at ReplicaSet %s (%s), which was the last one to be ready with its spec in force; changes of the spec take effect once you remove the annotation"
-	messageHoldRunsNow           = "holds this resource at ReplicaSet %s (%s), which runs now, as it was ready. If that is the version to leave, name an earlier ReplicaSet; changes of the spec take effect once you remove the annotation"
-	messageHoldInForce           = "holds this resource at an earlier ReplicaSet; changes of the spec take effect once you remove the annotation"
+	messageHoldRunsNow           = "holds this resource at ReplicaSet %s (%s), the last version that was ready; its pods still run. If that is the version to leave, name an earlier ReplicaSet; changes of the spec take effect once you remove the annotation"
+	messageHoldInForce           = "holds this resource at an earlier ReplicaSet, if there is one of this name; changes of the spec take effect once you remove the annotation"
 )
 
 // Warnings of the spec.

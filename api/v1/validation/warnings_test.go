@@ -96,7 +96,7 @@ func TestSizeIsAName(t *testing.T) {
 
 // TestHoldNamesTheLastGood has a hold at the last good ReplicaSet: the warning names it, and says so if it runs now.
 func TestHoldNamesTheLastGood(t *testing.T) {
-	for running, want := range map[string]string{"web-2": "web-1 (nginx:1), which was the last one to be ready", "": "web-1 (nginx:1), which was", "web-1": "which runs now, as it was ready. If that is the version to leave"} {
+	for running, want := range map[string]string{"web-2": "web-1 (nginx:1), which was the last one to be ready", "": "web-1 (nginx:1), which was", "web-1": "the last version that was ready; its pods still run. If that is the version to leave"} {
 		app, box := &appv1.App{}, &appv1.ModelBox{}
 		app.Annotations = map[string]string{appv1.AnnotationHold: appv1.HoldLastGood}
 		app.Status.HistoryStatus = appv1.HistoryStatus{ReplicaSet: running, LastGood: &appv1.GoodRevision{ReplicaSet: "web-1", Image: "nginx:1"}}
@@ -118,8 +118,8 @@ func TestAnnotationWarnings(t *testing.T) {
 		"without restart": {appv1.AnnotationAdopt, appv1.AdoptWithoutRestart, "", "a resource of this kind cannot adopt without a restart"},
 		"overrides":       {appv1.AnnotationAcceptOverrides, "hunter2", `must be "true" or "false"`, ""},
 		"refresh":         {appv1.AnnotationRefresh, "hunter2", "", ""},
-		"hold":            {appv1.AnnotationHold, "hunter2", "holds this resource at an earlier ReplicaSet", "a resource of this kind cannot be held"},
-		"last good":       {appv1.AnnotationHold, appv1.HoldLastGood, "holds this resource at an earlier ReplicaSet", "a resource of this kind cannot be held"},
+		"hold":            {appv1.AnnotationHold, "hunter2", "holds this resource at an earlier ReplicaSet, if there is one", "a resource of this kind cannot be held"},
+		"last good":       {appv1.AnnotationHold, appv1.HoldLastGood, "holds this resource at an earlier ReplicaSet, if there is one", "a resource of this kind cannot be held"},
 		"hold no name":    {appv1.AnnotationHold, "hunter2/a", "is not the name of a ReplicaSet", "a resource of this kind cannot be held"},
 		"hold too long":   {appv1.AnnotationHold, strings.Repeat("hunter2", 1000), "is not the name of a ReplicaSet", "a resource of this kind cannot be held"},
 		"hold nothing":    {appv1.AnnotationHold, "", "has no effect; it must be the name of a ReplicaSet", "a resource of this kind cannot be held"},
