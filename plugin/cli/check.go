@@ -42,6 +42,18 @@ func (r *root) checkCommand() *cobra.Command {
 	}
 }
 
+// definition is a kind whose definition a cluster has, with the name of its resource.
+type definition struct{ kind, resource string }
+
+// definitions returns the definitions that the operator comes with.
+func definitions() []definition {
+	var all []definition
+	for _, kind := range view.Kinds {
+		all = append(all, definition{kind.Name, kind.Plural})
+	}
+	return append(all, definition{"AppDefaults", "appdefaults"})
+}
+
 // checkKinds prints which of the kinds the cluster has, and reports whether it has all of them.
 func (r *root) checkKinds(c *clients) (bool, error) {
 	group := appv1.GroupVersion.String()
@@ -53,10 +65,10 @@ func (r *root) checkKinds(c *clients) (bool, error) {
 		}
 	}
 	all := true
-	for _, kind := range view.Kinds {
-		has := slices.ContainsFunc(list.APIResources, func(found metav1.APIResource) bool { return found.Name == kind.Plural })
+	for _, of := range definitions() {
+		has := slices.ContainsFunc(list.APIResources, func(found metav1.APIResource) bool { return found.Name == of.resource })
 		all = all && has
-		fmt.Fprintf(r.Out, "%-12s %-18s %s\n", "definition", kind.Name, chooseWord(has, group, "missing"))
+		fmt.Fprintf(r.Out, "%-12s %-18s %s\n", "definition", of.kind, chooseWord(has, group, "missing"))
 	}
 	return all, nil
 }

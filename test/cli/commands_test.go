@@ -410,7 +410,7 @@ func TestKinds(t *testing.T) {
 	if code, _, said := u.try("history", "hud/held"); code == 0 || !strings.Contains(said, "belongs to another") {
 		t.Errorf("exit status %d: %s", code, said)
 	}
-	says(t, u.run("check"), "definition", "CloudManager", "rights       all commands, in namespace "+u.namespace)
+	says(t, u.run("check"), "definition", "CloudManager", "AppDefaults", "rights       all commands, in namespace "+u.namespace)
 	says(t, u.run("__complete", "wait", "mbox/"), "mbox/box")
 	if code, _, said := u.try("why", "deploy/foreign"); code == 0 || !strings.Contains(said, "belongs to no App") {
 		t.Errorf("exit status %d: %s", code, said)
