@@ -264,7 +264,7 @@ func TestVerdict(t *testing.T) {
 		"missed":                          {missed: "06:00:00", want: appv1.ReasonRunMissed},
 		"missed, and another runs":        {jobs: []batchv1.Job{running}, missed: "06:00:00", want: appv1.ReasonRunMissed},
 		"runs":                            {jobs: []batchv1.Job{running}, want: appv1.ReasonRunning, ready: true},
-		"a suspended Job":                 {jobs: []batchv1.Job{waiting}, want: appv1.ReasonSuspended, ready: true},
+		"a suspended Job":                 {jobs: []batchv1.Job{waiting}, want: appv1.ReasonNoRun, ready: true},
 		"one runs, another is suspended":  {jobs: []batchv1.Job{waiting, running}, want: appv1.ReasonRunning, ready: true},
 		"missed, and one is suspended":    {jobs: []batchv1.Job{waiting}, missed: "06:00:00", want: appv1.ReasonRunMissed},
 		"failed, and one is suspended":    {jobs: []batchv1.Job{failed, waiting}, want: appv1.ReasonRunFailed},
