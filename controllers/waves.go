@@ -87,8 +87,11 @@ func setWaves(status *appv1.AppDefaultsStatus, found *survey, made *rolloutResul
 	failed := make([]appv1.FailedDefaults, 0, len(made.Stalled))
 	for i := range made.Stalled {
 		words := found.messages[made.Stalled[i]]
-		if slices.Contains(made.Late, made.Stalled[i]) {
-			words = strings.TrimSuffix(messageWaveLate+"; "+words, "; ")
+		switch late := slices.Contains(made.Late, made.Stalled[i]); {
+		case late && words == "":
+			words = messageWaveLate
+		case late:
+			words = messageWaveLate + "; " + words
 		}
 		failed = append(failed, newFailed(&made.Stalled[i], words))
 	}
@@ -107,7 +110,7 @@ func setWaves(status *appv1.AppDefaultsStatus, found *survey, made *rolloutResul
 	set(appv1.ConditionReady, !stalled && !going, reason, words)
 }
 
-// describeStop names the resources that have stopped a rollout: those that have stalled, and those that are late.
+// describeStop names the resources that stop a rollout: first the failed ones, then the late ones.
 func (made *rolloutResult) describeStop() string {
 	var parts []string
 	if failed := slices.DeleteFunc(slices.Clone(made.Stalled), func(id waves.ID) bool { return slices.Contains(made.Late, id) }); len(failed) > 0 {

@@ -29,7 +29,7 @@ func (w *Workload) recordedAs(record string) (*Workload, error) {
 	return w, nil
 }
 
-// ReliableInputs returns the reliable part of inputs that a live workload object has in its annotation, which other writers can edit.
+// ReliableInputs returns the reliable part of the inputs in the annotation of a live workload object, which other writers can edit.
 // If owned, which is true if managedFields has the operator as the annotation's owner, all inputs are. Otherwise it takes the sum of
 // the content from the live pod template, as another sum would restart the pods. It keeps the size if the main container of the live
 // template has the same amounts, as after a restore from a backup. The rendering is not reliable then: the caller has to derive it by

@@ -32,18 +32,14 @@ var ErrNoRoom = errors.New("the answers that are held already leave no room for 
 // ErrTooLong is the error of a request beyond the limit of its context.
 var ErrTooLong = errors.New("the answers of the API server are longer than their limit")
 
-// Budget is the memory for long answers. A holder that finds room takes it. Of those that find none, one has the turn and waits for room with what it holds
-// already; others wait for the turn if they hold nothing, and fail at once if they hold something. So no two holders wait for each other, and the holder with
-// the turn gets the room as soon as those that do not wait have ended.
-type Budget struct {
-	room *semaphore.Weighted
-	// turn has an element while a holder has the turn. Those that wait for the turn get it in their order.
-	turn chan struct{}
-}
+// Budget is the memory for long answers. A holder takes the room that it finds. Among the holders without room, a single holder has the turn, and waits for
+// room with the bytes that it holds. Another holder waits for the turn if it holds nothing, and fails at once if it holds something. So no two holders wait
+// for each other, and the holder with the turn gets room as the others end.
+type Budget struct{ room, turn *semaphore.Weighted }
 
 // New returns a budget of BudgetBytes.
 func New() *Budget {
-	return &Budget{room: semaphore.NewWeighted(BudgetBytes), turn: make(chan struct{}, 1)}
+	return &Budget{room: semaphore.NewWeighted(BudgetBytes), turn: semaphore.NewWeighted(1)}
 }
 
 // holder has the bytes of the budget that the answers of one reconcile, or of a part of it, hold. It sends its requests one after the other.
@@ -91,7 +87,7 @@ func Limit(ctx context.Context, most int64) context.Context {
 	return context.WithValue(ctx, limitKey{}, left)
 }
 
-// holds returns how many bytes the holder and those that it is a part of have.
+// holds returns the number of bytes of the holder and of the whole.
 func (h *holder) holds() int64 {
 	if h == nil {
 		return 0
@@ -109,7 +105,7 @@ func (h *holder) release() {
 	h.held = 0
 	if h.hasTurn {
 		h.hasTurn = false
-		<-h.budget.turn
+		h.budget.turn.Release(1)
 	}
 }
 
@@ -142,37 +138,34 @@ func (h *holder) awaitRoom(ctx context.Context, n int64, hasRoom bool) error {
 	if err := first.takeTurn(ctx, hasRoom); err != nil {
 		return err
 	}
-	bounded, cancel := context.WithTimeout(ctx, waitTime)
-	defer cancel()
-	return h.budget.room.Acquire(bounded, n)
+	return acquire(ctx, h.budget.room, n)
 }
 
-// takeTurn has the holder have the turn until its release. If another holder has it, takeTurn fails at once for a holder with room, and waits for a while for
-// one without.
+// takeTurn has the holder have the turn until its release. If another holder has the turn, takeTurn fails at once for a holder with room, and waits for a
+// while for a holder without room.
 func (h *holder) takeTurn(ctx context.Context, hasRoom bool) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.hasTurn {
 		return nil
 	}
-	select {
-	case h.budget.turn <- struct{}{}:
-		h.hasTurn = true
-		return nil
-	default:
+	if !h.budget.turn.TryAcquire(1) {
+		if hasRoom {
+			return errOthersFirst
+		}
+		if err := acquire(ctx, h.budget.turn, 1); err != nil {
+			return err
+		}
 	}
-	if hasRoom {
-		return errOthersFirst
-	}
+	h.hasTurn = true
+	return nil
+}
+
+// acquire acquires a part of a semaphore within waitTime.
+func acquire(ctx context.Context, from *semaphore.Weighted, n int64) error {
 	bounded, cancel := context.WithTimeout(ctx, waitTime)
 	defer cancel()
-	select {
-	case h.budget.turn <- struct{}{}:
-		h.hasTurn = true
-		return nil
-	case <-bounded.Done():
-		return bounded.Err()
-	}
+	return from.Acquire(bounded, n)
 }
 
 // Wrap returns a transport that counts the answers to the requests of a Hold and of a Limit.

@@ -171,7 +171,7 @@ func TestHoldersTakeTurns(t *testing.T) {
 						})
 					}
 					group.Wait()
-					if !b.room.TryAcquire(BudgetBytes) || len(b.turn) > 0 {
+					if !b.room.TryAcquire(BudgetBytes) || !b.turn.TryAcquire(1) {
 						t.Error("not all was given back")
 					}
 				})

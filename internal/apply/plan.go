@@ -88,7 +88,7 @@ type subject struct {
 	self  string
 }
 
-// comparison is what must be done to a live object so that it is as wanted, and why.
+// comparison has the action that makes a live object equal to the wanted one, and its cause.
 type comparison struct {
 	action Action
 	// moves is set where the pod template becomes that of our manager, or ceases to be.
@@ -279,7 +279,7 @@ func (p *plan) waitForDeletion(words string) error {
 	return err
 }
 
-// compareLive decides whether a live object of ours must be written.
+// compareLive returns the comparison of a live object of ours with the wanted one.
 func (e *Engine) compareLive(req *Request, p *plan) (comparison, error) {
 	found := comparison{action: Configured}
 	foreign, err := e.foreignListItems(req, p)

@@ -270,7 +270,7 @@ func (p *plan) partToTransfer(entry metav1.ManagedFieldsEntry, set, stated *fiel
 	return part
 }
 
-// excludedFields returns the live fields that cannot stay next to the stated ones, and their roots.
+// excludedFields returns the roots of the live fields that exclude stated ones, and all fields below these roots.
 func (e *Engine) excludedFields(p *plan, live client.Object) ([]fieldpath.Path, *fieldpath.Set, error) {
 	roots, err := e.comparer.Exclusions(p.gvk, p.wanted, live)
 	if err != nil || len(roots) == 0 {

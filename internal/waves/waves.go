@@ -66,7 +66,7 @@ type Decision struct {
 	// Repairs is true if the resources of Take have stalled before: they come last, and may stall again.
 	Repairs bool
 	// Stalled are the resources of waves that have stalled: no wave begins. Busy are the resources of the latest wave that are not ready yet, or
-	// have not been ready for the soak. Late are those of Stalled that have not stalled themselves: the time that they had for their soak is over.
+	// have not been ready for the soak. Late are the resources of Stalled whose time for the soak is over, without a failure.
 	Stalled, Late, Busy []ID
 	// Skipped are the resources without the present defaults that are left out for now.
 	Skipped []ID
@@ -147,20 +147,22 @@ func Decide(r *Rollout) Decision {
 	return made
 }
 
-// hasStalled reports whether the present defaults, taken in a wave, have made a resource stall, or, in the latest wave, keep it from the end of its soak.
+// hasStalled reports whether the present defaults, taken in a wave, have made a resource fail, or, in the latest wave, keep it from the end of its soak.
 func (r *Rollout) hasStalled(m *Member, latest int32) bool {
-	switch {
-	case m.isLeftAlone() || m.Repairs:
-		return false
-	case m.Granted > 0: // A condition is about the former defaults.
-		return m.Refused
-	}
-	return m.hasFailed() || m.Current && m.Wave > 0 && m.Wave == latest && !r.hasSoaked(m) && r.stuckLeft(m) <= 0
+	return !m.isLeftAlone() && !m.Repairs && (m.hasFailed() || r.isLate(m, latest))
 }
 
 // hasFailed reports whether a resource has gone back from the present defaults, cannot be written with them, or has stalled since it took them in a wave.
 func (m *Member) hasFailed() bool {
-	return m.RolledBack || m.Granted > 0 && m.Refused || m.Current && m.Wave > 0 && m.Reported && m.Stalled
+	if m.Granted > 0 { // A condition is about the former defaults.
+		return m.Refused
+	}
+	return m.RolledBack || m.Current && m.Wave > 0 && m.Reported && m.Stalled
+}
+
+// isLate reports whether the time of a resource of the latest wave for its soak is over.
+func (r *Rollout) isLate(m *Member, latest int32) bool {
+	return m.Granted == 0 && m.Current && m.Wave > 0 && m.Wave == latest && !r.hasSoaked(m) && r.stuckLeft(m) <= 0
 }
 
 // isBusy reports whether a resource with the present defaults keeps the next wave from beginning.

@@ -141,16 +141,16 @@ func readReplicaSet(ctx context.Context, live client.Reader, namespace, name str
 	return &replicaSetRead{name: name, set: set, err: err}
 }
 
-// heldRecord is what a wish for a hold leads to. One of its fields is set.
+// heldRecord is the result of a wish for a hold: one of its fields is set.
 type heldRecord struct {
 	source *holdSource
-	// ask is the need of a ReplicaSet that was not read yet.
+	// ask names the ReplicaSet to read before the decision.
 	ask *need
 	// refusal is the reason for a missing record.
 	refusal error
 }
 
-// findHeld returns the record that a hold asks for. A hold that is in force is found on the Deployment, without a request.
+// findHeld returns the record of the ReplicaSet in a wish. The Deployment has the record of a hold in force, so that a reconcile sends no request for it.
 func (c decider) findHeld(wish holdWish) (heldRecord, error) {
 	mark := *wish.mark
 	source := c.recordInForce()

@@ -45,7 +45,7 @@ func (r *root) checkCommand() *cobra.Command {
 // definition is a kind whose definition a cluster has, with the name of its resource.
 type definition struct{ kind, resource string }
 
-// definitions returns the definitions that the operator comes with.
+// definitions returns the definitions of the operator, in the order of the output.
 func definitions() []definition {
 	var all []definition
 	for _, kind := range view.Kinds {
