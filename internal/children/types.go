@@ -145,7 +145,7 @@ var Types = []Type{
 		Object: &batchv1.Job{}, Role: RoleJob, Scope: ScopeOurs, Features: []string{"beforeRollout", "task"},
 		Reduce: reduceJob, Wakes: jobChanged(),
 	},
-	{Object: &corev1.Pod{}, Role: RolePod, Scope: ScopeOurs, Reduce: reducePod, Wakes: causeChanged()},
+	{Object: &corev1.Pod{}, Role: RolePod, Scope: ScopeOurs, Reduce: reducePod, Wakes: podChanged()},
 	{
 		// The autoscalers of others count too, whatever features are in use: they decide the number of pods.
 		Object: &autoscalingv2.HorizontalPodAutoscaler{}, Role: RoleChild | RoleScaler, Scope: ScopeAll, Auxiliary: true,

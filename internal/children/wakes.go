@@ -10,6 +10,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -18,9 +19,14 @@ import (
 	"huolala.cn/app-operator/internal/health"
 )
 
-// causeChanged selects the events of a pod that change why it does not run. All else about pods is in the figures of the
-// workload object that they belong to.
-func causeChanged() predicate.Predicate {
+// podChanged selects the events of a pod that change why it does not run, and those that begin or end the life of a pod of a ReplicaSet: the
+// ReplicaSet that runs is found by the pods, and a view of the pods can be later than that of their Deployment. All else about pods is in
+// the figures of the workload object that they belong to.
+func podChanged() predicate.Predicate {
+	counts := func(obj client.Object) bool {
+		owner := metav1.GetControllerOfNoCopy(obj)
+		return obj.GetDeletionTimestamp() == nil && owner != nil && owner.Kind == "ReplicaSet"
+	}
 	cause := func(obj client.Object) health.Cause {
 		pod, ok := obj.(*corev1.Pod)
 		if !ok {
@@ -29,9 +35,13 @@ func causeChanged() predicate.Predicate {
 		return health.CauseOf(pod)
 	}
 	return predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return cause(e.Object) != health.Cause{} },
-		UpdateFunc: func(e event.UpdateEvent) bool { return cause(e.ObjectOld) != cause(e.ObjectNew) },
-		DeleteFunc: func(e event.DeleteEvent) bool { return cause(e.Object) != health.Cause{} },
+		CreateFunc: func(e event.CreateEvent) bool {
+			return !e.IsInInitialList && counts(e.Object) || cause(e.Object) != health.Cause{}
+		},
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return counts(e.ObjectOld) != counts(e.ObjectNew) || cause(e.ObjectOld) != cause(e.ObjectNew)
+		},
+		DeleteFunc: func(e event.DeleteEvent) bool { return counts(e.Object) || cause(e.Object) != health.Cause{} },
 	}
 }
 

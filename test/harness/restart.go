@@ -6,12 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/children"
 )
 
@@ -20,7 +22,7 @@ import (
 func (p *Plane) RestartAtRest(t testing.TB, m *Manager, namespace string, options ...Option) *Manager {
 	t.Helper()
 	Eventually(t, func() error {
-		before := p.versions(t, namespace)
+		before := p.objects(t, namespace)
 		m.Idle(t)
 		m.Stop(t)
 		m = p.Start(t, namespace, options...)
@@ -29,16 +31,19 @@ func (p *Plane) RestartAtRest(t testing.TB, m *Manager, namespace string, option
 		if len(writes) == 0 {
 			return nil
 		}
-		after := p.versions(t, namespace)
+		after := p.objects(t, namespace)
+		var changes strings.Builder
 		for _, q := range m.Requests.All() {
 			if q.Write() {
 				resource, _, _ := strings.Cut(q.Resource, "/")
-				delete(before, resource+" "+q.Name)
-				delete(after, resource+" "+q.Name)
+				key := resource + " " + q.Name
+				fmt.Fprintf(&changes, "\n%s: %s", key, cmp.Diff(before[key], after[key]))
+				delete(before, key)
+				delete(after, key)
 			}
 		}
-		if maps.Equal(before, after) {
-			t.Errorf("the next manager writes %v", writes)
+		if maps.EqualFunc(before, after, sameVersion) {
+			t.Errorf("the next manager writes %v:%s", writes, changes.String())
 			return nil
 		}
 		return fmt.Errorf("the next manager writes %v, and other controllers change objects", writes)
@@ -46,14 +51,16 @@ func (p *Plane) RestartAtRest(t testing.TB, m *Manager, namespace string, option
 	return m
 }
 
-// versions returns the resource versions of the children of a namespace, and of what belongs to their pods, by resource and name.
-func (p *Plane) versions(t testing.TB, namespace string) map[string]string {
+func sameVersion(a, b client.Object) bool { return a.GetResourceVersion() == b.GetResourceVersion() }
+
+// objects returns the children of a namespace, and what belongs to their pods, by resource and name.
+func (p *Plane) objects(t testing.TB, namespace string) map[string]client.Object {
 	t.Helper()
-	types := []client.Object{&appsv1.ReplicaSet{}, &discoveryv1.EndpointSlice{}}
+	types := []client.Object{&appv1.App{}, &appsv1.ReplicaSet{}, &discoveryv1.EndpointSlice{}}
 	for i := range children.Types {
 		types = append(types, children.Types[i].Object)
 	}
-	found := map[string]string{}
+	found := map[string]client.Object{}
 	for _, obj := range types {
 		gvk, err := p.Client.GroupVersionKindFor(obj)
 		if err != nil {
@@ -72,7 +79,7 @@ func (p *Plane) versions(t testing.TB, namespace string) map[string]string {
 		}
 		if err := meta.EachListItem(list, func(item runtime.Object) error {
 			obj := item.(client.Object)
-			found[mapping.Resource.Resource+" "+obj.GetName()] = obj.GetResourceVersion()
+			found[mapping.Resource.Resource+" "+obj.GetName()] = obj
 			return nil
 		}); err != nil {
 			t.Fatal(err)
