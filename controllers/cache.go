@@ -126,7 +126,7 @@ type serviceNamer interface{ ServiceName() string }
 const maxOthersAnnotations = 4 << 10
 
 // readAnnotations are the annotations of a custom resource that reconciles read, but for the record of a tutorial, and how long
-// their values may be to be kept as they are. That of a refresh is recorded, a hold is the name of an object, and the
+// their values may be to be kept as they are. The value of a refresh is recorded, a hold is the name of an object, and the
 // two of a canary are a UID.
 var readAnnotations = map[string]int{
 	appv1.AnnotationAdopt: 16, appv1.AnnotationAcceptOverrides: 16, appv1.AnnotationRefresh: 64 << 10, appv1.AnnotationHold: 253,

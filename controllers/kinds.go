@@ -30,7 +30,7 @@ type kind struct {
 	childNames client.IndexerFunc
 	// reconciler returns what reconciles a resource.
 	reconciler func(*kind, *Deps) reconcile.Reconciler
-	// plan returns the steps by which a plan is computed: those of the reconciler.
+	// plan returns the steps by which a plan is computed, the same steps as in the reconciler.
 	plan func(*Deps) planFunc
 	// watchMore adds watches that only this kind has. It may be nil.
 	watchMore func(*kind, *Deps, *builder.Builder)

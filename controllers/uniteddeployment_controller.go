@@ -123,7 +123,7 @@ func controllerOfOurs(d *appsv1.Deployment) *metav1.OwnerReference {
 	return nil
 }
 
-// ownsTemplate reports whether the Deployment is one that the template makes, rather than one that is only scaled. Where a
+// ownsTemplate reports whether the template makes the Deployment, which is otherwise only scaled. Where a
 // UnitedDeployment of this name made it before and nothing controls it any more, the engine knows whether that was this
 // one.
 func ownsTemplate(ud *appv1.UnitedDeployment, live *appsv1.Deployment) bool {

@@ -42,7 +42,7 @@ type watchHealth struct {
 
 	mu     sync.Mutex
 	failed map[watched]watchFailure
-	// kinds are those that have ever failed.
+	// kinds has the kinds that have ever failed.
 	kinds map[string]bool
 }
 

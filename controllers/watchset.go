@@ -44,7 +44,7 @@ func (w *watchSet) isApart(row *children.Type) bool {
 // firstLook is how long the manager waits at its start for the answers whether it may list the types around the pods.
 const firstLook = 10 * time.Second
 
-// newWatchSet asks the API server for one object of each type around the pods, in each namespace, and returns which types to watch. Only
+// newWatchSet reads from the API server one object of each type around the pods, in each namespace, and returns which types to watch. Only
 // a refusal counts: after any other error the type is watched like all others.
 func newWatchSet(cfg *rest.Config, scheme *runtime.Scheme, opts *Options, log logr.Logger) (watchSet, error) {
 	w := watchSet{disabled: opts.DisabledFeatures}

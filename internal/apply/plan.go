@@ -91,7 +91,7 @@ type subject struct {
 // comparison has the action that makes a live object equal to the wanted one, and its cause.
 type comparison struct {
 	action Action
-	// moves is set where the pod template becomes that of our manager, or ceases to be.
+	// moves is set where our manager becomes, or ceases to be, the owner of the pod template.
 	moves bool
 	// crowded is set where the live object has fields that cannot stay next to the wanted ones, and that server-side apply does not
 	// remove: items of others in a list that is ours as a whole, and the other members of one-ofs.

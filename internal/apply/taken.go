@@ -13,7 +13,7 @@ import (
 // maxTaken is how many objects of others one message has in full.
 const maxTaken = 8
 
-// isTaken reports whether an error says that an object of others has the name of a child.
+// isTaken reports whether an error means that an object of others has the name of a child.
 func isTaken(err error) bool {
 	var stalled *reconciler.StalledError
 	return errors.As(err, &stalled) && stalled.Reason == appv1.ReasonResourceExists

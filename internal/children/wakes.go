@@ -19,8 +19,8 @@ import (
 	"huolala.cn/app-operator/internal/health"
 )
 
-// podChanged selects the events of a pod that change why it does not run, and those that begin or end the life of a pod of a ReplicaSet: the
-// ReplicaSet that runs is found by the pods, and a view of the pods can be later than that of their Deployment. All else about pods is in
+// podChanged selects the events of a pod that change why it does not run. It also selects the begin and the end of a pod of a ReplicaSet: the
+// status names the running ReplicaSet by its pods, and the cached pods can be older than the cached Deployment. All else about pods is in
 // the figures of the workload object that they belong to.
 func podChanged() predicate.Predicate {
 	counts := func(obj client.Object) bool {

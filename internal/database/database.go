@@ -76,7 +76,7 @@ func Observe(ctx context.Context, r *workload.Reconciler, in *workload.Input) (*
 	return seen.WithObject(live), nil
 }
 
-// liveClaims returns all claims that have the names of those of the database's pods, regardless of their creator, as the API server
+// liveClaims returns all claims that have the names of the claims of the database's pods, regardless of their creator, as the API server
 // has them now.
 func (db *database) liveClaims(ctx context.Context) ([]corev1.PersistentVolumeClaim, error) {
 	if db.claims == nil {

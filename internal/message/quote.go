@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// maxQuote limits what is repeated of another program's words, in bytes.
+// maxQuote limits the words of another program in a message, in bytes.
 const maxQuote = 256
 
 // Quote returns another program's words on one line, cut to what a person reads.
