@@ -11,6 +11,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -53,8 +54,7 @@ func scalingChanged() predicate.Predicate {
 		if !ok {
 			return nil
 		}
-		standing := health.Autoscaler(scaler)
-		return []any{scaler.Spec, standing.Status, standing.Reason}
+		return []any{scaler.Spec, health.Autoscaler(scaler)}
 	})
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return ScaleTarget(e.ObjectOld) != ScaleTarget(e.ObjectNew) || claimsOurs(e.ObjectNew) != claimsOurs(e.ObjectOld) ||
@@ -120,14 +120,16 @@ func cronJobChanged() predicate.Predicate {
 	})
 }
 
-// jobChanged selects the events of a Job that change whether it runs, has succeeded or has failed.
+// jobChanged selects the events of a Job that change whether it has had a pod, runs, is suspended, has succeeded or has failed.
 func jobChanged() predicate.Predicate {
 	state := func(obj client.Object) any {
 		job, ok := obj.(*batchv1.Job)
 		if !ok {
 			return nil
 		}
-		return []any{job.Status.Conditions, job.Status.Active > 0, job.DeletionTimestamp != nil}
+		is := &job.Status
+		started := is.Active+is.Failed+is.Succeeded > 0
+		return []any{is.Conditions, is.Active > 0, started, ptr.Deref(job.Spec.Suspend, false), job.DeletionTimestamp != nil}
 	}
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return !equality.Semantic.DeepEqual(state(e.ObjectOld), state(e.ObjectNew))

@@ -3,10 +3,14 @@ package children
 import (
 	"testing"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	appv1 "huolala.cn/app-operator/api/v1"
 )
 
 // TestPodChanged has the pods of a ReplicaSet wake their resource when they come and when they go, each once, and the pods of others never
@@ -46,6 +50,56 @@ func TestPodChanged(t *testing.T) {
 			if c.got != c.want {
 				t.Errorf("a pod of %q that is %s: wakes %v, want %v", kind, what, c.got, c.want)
 			}
+		}
+	}
+}
+
+// TestJobChanged has each change of a Job wake its resource that a condition speaks of: a Job is suspended, goes on, has its first pod, ends.
+func TestJobChanged(t *testing.T) {
+	wakes := jobChanged()
+	for what, c := range map[string]struct {
+		change func(*batchv1.Job)
+		want   bool
+	}{
+		"suspended":             {func(job *batchv1.Job) { job.Spec.Suspend = ptr.To(true) }, true},
+		"said not to be":        {func(job *batchv1.Job) { job.Spec.Suspend = ptr.To(false) }, false},
+		"active":                {func(job *batchv1.Job) { job.Status.Active = 1 }, true},
+		"failed in its first":   {func(job *batchv1.Job) { job.Status.Failed = 1 }, true},
+		"ended before a report": {func(job *batchv1.Job) { job.Status.Succeeded = 1 }, true},
+		"ready":                 {func(job *batchv1.Job) { job.Status.Ready = ptr.To[int32](1) }, false},
+		"complete": {func(job *batchv1.Job) {
+			job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+		}, true},
+		"about to go": {func(job *batchv1.Job) { job.DeletionTimestamp = ptr.To(metav1.Now()) }, true},
+	} {
+		before := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"}}
+		after := before.DeepCopy()
+		c.change(after)
+		if got := wakes.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != c.want {
+			t.Errorf("a Job that is %s: wakes %v, want %v", what, got, c.want)
+		}
+	}
+}
+
+// TestAutoscalerChanged has a problem of an autoscaler of the operator wake its resource when its words change, as the condition has them.
+func TestAutoscalerChanged(t *testing.T) {
+	scaler := func(message string, pods int32) *autoscalingv2.HorizontalPodAutoscaler {
+		return &autoscalingv2.HorizontalPodAutoscaler{
+			ObjectMeta: metav1.ObjectMeta{Name: "s", Labels: map[string]string{appv1.LabelManagedBy: appv1.ManagedBy}},
+			Status: autoscalingv2.HorizontalPodAutoscalerStatus{DesiredReplicas: pods, Conditions: []autoscalingv2.HorizontalPodAutoscalerCondition{
+				{Type: autoscalingv2.ScalingActive, Status: corev1.ConditionFalse, Reason: "FailedGetResourceMetric", Message: message},
+			}},
+		}
+	}
+	for _, c := range []struct {
+		old, now *autoscalingv2.HorizontalPodAutoscaler
+		want     bool
+	}{
+		{scaler("no metrics", 1), scaler("no request of cpu", 1), true},
+		{scaler("no metrics", 1), scaler("no metrics", 2), false},
+	} {
+		if got := scalingChanged().Update(event.UpdateEvent{ObjectOld: c.old, ObjectNew: c.now}); got != c.want {
+			t.Errorf("from %q to %q: wakes %v, want %v", c.old.Status.Conditions[0].Message, c.now.Status.Conditions[0].Message, got, c.want)
 		}
 	}
 }

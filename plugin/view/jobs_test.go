@@ -45,6 +45,9 @@ func TestBefore(t *testing.T) {
 		}
 	}
 	runs := func(job *batchv1.Job, _ *corev1.Pod) { job.Status.Conditions = nil }
+	suspended := func(job *batchv1.Job, pod *corev1.Pod) {
+		job.Status.Conditions, job.Spec.Suspend, pod.Status = nil, ptr.To(true), corev1.PodStatus{}
+	}
 	for name, c := range map[string]struct {
 		s    *Snapshot
 		want []string
@@ -55,6 +58,9 @@ func TestBefore(t *testing.T) {
 		}},
 		"runs": {commanded(appv1.ReasonBeforeRollout, runs), []string{
 			"Job cart-0767bbb1ec, busy false: nginx:1.17.0; running, for 5 min; ImagePullBackOff", "pods of 1.17.0,  true: wait for the command",
+		}},
+		"suspended by a queue": {commanded(appv1.ReasonBeforeRollout, suspended), []string{
+			"Job cart-0767bbb1ec, hold false: nginx:1.17.0; suspended, for 5 min", "pods of 1.17.0,  true: wait for the command",
 		}},
 		"no rollout waits": {commanded(appv1.ReasonProgressing, runs), nil},
 	} {

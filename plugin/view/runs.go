@@ -35,7 +35,7 @@ type Run struct {
 	// Started is when the Job was created, Finished when it has ended, nil while it runs.
 	Started  *metav1.Time `json:"started,omitempty"`
 	Finished *metav1.Time `json:"finished,omitempty"`
-	// Result is the state of the Job in a word: "running", "succeeded", "failed" or "unknown".
+	// Result is the state of the Job in a word: "running", "suspended", "succeeded", "failed" or "unknown".
 	Result string `json:"result"`
 	Mark   Mark   `json:"mark,omitempty"`
 	Image  string `json:"image,omitempty"`
