@@ -31,6 +31,8 @@ const (
 	messageScaledByOther      = "Deployment %s is scaled by another resource or an autoscaler; the status of this resource names it. Change spec.deploymentName, or delete the other one"
 	messageSomeAutoscaler     = "the HorizontalPodAutoscaler that targets it"
 	messageOtherResource      = "another resource"
+	messageNoCanary           = "metadata.annotations[%s]: has no effect, because the status has no canary. Set it while status.canary is there, to its uid"
+	messageOtherCanary        = "metadata.annotations[%s]: has no effect, because it is not the uid of the canary %s, which is %s"
 	messageStaysRolledBack    = "spec: is rolled back, and applying it again changes nothing: "
 )
 

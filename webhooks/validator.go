@@ -93,7 +93,7 @@ func (v *validator[T]) ValidateUpdate(ctx context.Context, old, obj T) (admissio
 		found := v.review(ctx, who, obj)
 		ctx, cancel := context.WithTimeout(ctx, v.patience)
 		defer cancel()
-		return append(validation.AnnotationWarnings(obj), v.warnAdoptions(ctx, who, obj, &found)...), nil
+		return slices.Concat(validation.AnnotationWarnings(obj), canarySteps(obj, old), v.warnAdoptions(ctx, who, obj, &found)), nil
 	}
 	who := v.askerOf(ctx, obj, old)
 	// The children of the previous spec exist already, or the status has the obstacle.

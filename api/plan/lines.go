@@ -15,15 +15,13 @@ func (p *Plan) Lines(most, width int) []string {
 		heads = append(heads, p.Objects[i].head())
 		heads = append(heads, p.Objects[i].steps()...)
 	}
-	if p.Problem != nil {
-		heads = append(heads, p.Problem.Reason+": "+p.Problem.Message)
-	}
 	switch {
-	case p.Incomplete:
-	case len(p.Objects) > 0 && p.ReplacedPods() == 0 && !p.Created:
-		heads = append(heads, "no pod is replaced")
-	case len(p.Objects) == 0 && p.Problem == nil:
+	case p.Problem != nil:
+		heads = append(heads, p.Problem.Reason+": "+p.Problem.Message)
+	case len(p.Objects) == 0 && !p.Incomplete:
 		heads = append(heads, "nothing changes")
+	case p.ReplacedPods() == 0 && !p.Created && !p.Incomplete:
+		heads = append(heads, "no pod is replaced")
 	}
 	if p.Incomplete {
 		heads = append(heads, "not all was answered in time; run it again")

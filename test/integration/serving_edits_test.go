@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -151,12 +152,18 @@ func playForeignBlock(t *testing.T, name string, own, labelled bool) {
 	plane.Read(t, app)
 	wanted := app.DeepCopy()
 	wanted.Annotations = map[string]string{appv1.AnnotationAdopt: "true"}
-	if err := u.Update(t.Context(), wanted.DeepCopy(), client.DryRunAll); err != nil {
-		t.Fatal(err)
-	}
-	warned := strings.Join(u.warnings(), "\n")
-	refused := ""
-	for _, object := range askPlan(t, plane.Client, wanted).Objects {
+	warned := ""
+	harness.Eventually(t, func() error {
+		if err := u.Update(t.Context(), wanted.DeepCopy(), client.DryRunAll); err != nil {
+			return err
+		}
+		if warned = strings.Join(u.warnings(), "\n"); len(u.plan()) == 0 {
+			return errors.New("the API server did not wait for the webhook, as on a busy machine")
+		}
+		return nil
+	})
+	refused, planned := "", askPlan(t, plane.Client, wanted)
+	for _, object := range planned.Objects {
 		if object.Name == "web" && object.Problem != nil {
 			refused = object.Problem.Message
 		}
@@ -173,7 +180,7 @@ func playForeignBlock(t *testing.T, name string, own, labelled bool) {
 	case adopted && labelled && !strings.Contains(warned, announced):
 		t.Errorf("the adoption is not announced: %s", warned)
 	case !adopted && (refused == "" || strings.Contains(warned, announced)):
-		t.Errorf("the object is not adopted. The plan: %q. The warning: %s", refused, warned)
+		t.Errorf("the object is not adopted. The plan: %+v. The warning: %s", planned, warned)
 	case !adopted && !strings.Contains(harness.Message(app, "Applied"), refused):
 		t.Errorf("the condition says %q, the plan %q", harness.Message(app, "Applied"), refused)
 	}
