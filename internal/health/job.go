@@ -27,12 +27,17 @@ func JobEndedBy(job *batchv1.Job, by batchv1.JobConditionType) bool {
 	return end != nil && end.Type == by
 }
 
+// JobSuspended reports whether a Job that has not ended is suspended: by its creator, or by a queue such as Kueue.
+func JobSuspended(job *batchv1.Job) bool {
+	return JobEnd(job) == nil && ptr.Deref(job.Spec.Suspend, false)
+}
+
 // JobPodPatience is the time after which a Job without a pod is reported: nothing in the status of the Job has the reason.
 const JobPodPatience = 30 * time.Second
 
 // JobAwaitsPod reports whether no pod of a Job has started, and returns the time until that is reported, 0 once it is due. The Job has not ended.
 func JobAwaitsPod(job *batchv1.Job, now time.Time) (awaits bool, again time.Duration) {
-	if job.Status.Active+job.Status.Failed+job.Status.Succeeded > 0 || ptr.Deref(job.Spec.Suspend, false) {
+	if job.Status.Active+job.Status.Failed+job.Status.Succeeded > 0 || JobSuspended(job) {
 		return false, 0
 	}
 	return true, max(0, JobPodPatience-now.Sub(job.CreationTimestamp.Time))

@@ -52,7 +52,9 @@ func runOf(job *batchv1.Job) *appv1.TaskRun {
 // success. It returns nil if there was no run.
 func lastRun(before *appv1.TaskRun, seen *observed, live *batchv1.CronJob) *appv1.TaskRun {
 	// A suspended Job has not started, unless it was seen to run.
-	started := func(job batchv1.Job) bool { return !isSuspendedJob(&job) || before != nil && before.Job == job.Name }
+	started := func(job batchv1.Job) bool {
+		return !health.JobSuspended(&job) || before != nil && before.Job == job.Name
+	}
 	if i := slices.IndexFunc(seen.jobs, started); i >= 0 {
 		if latest := &seen.jobs[i]; before == nil || before.Started == nil || !before.Started.After(latest.CreationTimestamp.Time) {
 			return runOf(latest)
@@ -84,13 +86,8 @@ func failedJob(seen *observed, live *batchv1.CronJob) *batchv1.Job {
 	return job
 }
 
-// isSuspendedJob reports whether a Job that has not ended is suspended: by its creator, or by a queue such as Kueue.
-func isSuspendedJob(job *batchv1.Job) bool {
-	return health.JobEnd(job) == nil && ptr.Deref(job.Spec.Suspend, false)
-}
-
 // isActive reports whether a Job runs.
-func isActive(job *batchv1.Job) bool { return health.JobEnd(job) == nil && !isSuspendedJob(job) }
+func isActive(job *batchv1.Job) bool { return health.JobEnd(job) == nil && !health.JobSuspended(job) }
 
 // activeJobs returns the number of Jobs that run.
 func (o *observed) activeJobs() int32 {
@@ -106,7 +103,7 @@ func (o *observed) activeJobs() int32 {
 // verdictOf returns how the runs are doing. Ready is true if the latest run that has ended has succeeded, or if none was due.
 func verdictOf(task *appv1.Task, seen *observed, live *batchv1.CronJob, t *timing, last *appv1.TaskRun) health.Verdict {
 	failed := failedJob(seen, live)
-	running, suspended := seen.activeJobs() > 0, slices.IndexFunc(seen.jobs, func(job batchv1.Job) bool { return isSuspendedJob(&job) })
+	running, suspended := seen.activeJobs() > 0, slices.IndexFunc(seen.jobs, func(job batchv1.Job) bool { return health.JobSuspended(&job) })
 	switch {
 	case seen.crowded:
 		return health.Verdict{Stalled: true, Reason: appv1.ReasonTooManyRuns, Message: fmt.Sprintf(messageTooManyRuns, task.Name, maxJobs)}

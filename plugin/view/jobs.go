@@ -87,7 +87,7 @@ func (s *Snapshot) jobNode(job *batchv1.Job, o TreeOptions) Node {
 // jobState returns the state of a Job in a word, and its mark.
 func jobState(job *batchv1.Job) (string, Mark) {
 	switch ended := health.JobEnd(job); {
-	case ended == nil && ptr.Deref(job.Spec.Suspend, false):
+	case health.JobSuspended(job):
 		return "suspended", MarkHold
 	case ended == nil:
 		return "running", MarkBusy

@@ -65,7 +65,7 @@ func runWithoutPod(job *batchv1.Job, events []corev1.Event) *CommandRun {
 		return &CommandRun{ExitCode: ptr.To[int32](0)} // The only container of the Job has ended with it.
 	case ended != nil:
 		return &CommandRun{Problem: cmp.Or(deadlineOf(job), fmt.Sprintf(runFailed, runNoPod)), Over: true}
-	case ptr.Deref(job.Spec.Suspend, false):
+	case health.JobSuspended(job):
 		return &CommandRun{Problem: runSuspended, Patient: true}
 	}
 	latest := -1

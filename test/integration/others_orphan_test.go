@@ -2,9 +2,6 @@ package integration
 
 import (
 	"errors"
-	"io"
-	"net/http"
-	"sync"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,66 +11,14 @@ import (
 	"huolala.cn/app-operator/test/harness"
 )
 
-// gate holds back what a manager's watch of one resource receives, while it is shut.
-type gate struct {
-	mu   sync.Mutex
-	shut chan struct{}
-}
-
-func (g *gate) close() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.shut = make(chan struct{})
-}
-
-func (g *gate) open() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.shut != nil {
-		close(g.shut)
-		g.shut = nil
-	}
-}
-
-func (g *gate) pass() {
-	g.mu.Lock()
-	shut := g.shut
-	g.mu.Unlock()
-	if shut != nil {
-		<-shut
-	}
-}
-
-// before puts the gate in front of the watches of a resource.
-func (g *gate) before(resource string) harness.Fault {
-	return func(q harness.Request, send func() (*http.Response, error)) (*http.Response, error) {
-		resp, err := send()
-		if err == nil && q.Verb == "watch" && q.Resource == resource {
-			resp.Body = gated{resp.Body, g}
-		}
-		return resp, err
-	}
-}
-
-type gated struct {
-	io.ReadCloser
-	gate *gate
-}
-
-func (b gated) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	b.gate.pass()
-	return n, err
-}
-
 // TestOrphaningIsSeenLate deletes an App with its children left alone, and shows the manager what the garbage collector
 // does to them before the deletion itself. To put the reference back would have the Deployment deleted after the App.
 func TestOrphaningIsSeenLate(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	var apps gate
-	m := plane.Start(t, ns, harness.WithFault(apps.before("apps")))
-	t.Cleanup(apps.open)
+	var apps harness.Gate
+	m := plane.Start(t, ns, harness.WithFault(apps.Before("apps")))
+	t.Cleanup(apps.Open)
 	app := newApp(ns, "web")
 	d, s := createInPlace(t, app)
 	plane.Read(t, app)
@@ -81,7 +26,7 @@ func TestOrphaningIsSeenLate(t *testing.T) {
 	m.Idle(t)
 	m.Requests.Reset()
 
-	apps.close()
+	apps.Close()
 	plane.Delete(t, app, client.PropagationPolicy(metav1.DeletePropagationOrphan))
 	orphans := []client.Object{d, s}
 	for _, child := range orphans {
@@ -107,7 +52,7 @@ func TestOrphaningIsSeenLate(t *testing.T) {
 		}
 	}
 	left("before the manager sees the deletion")
-	apps.open()
+	apps.Open()
 	m.Idle(t)
 	left("after it has seen it")
 
