@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -122,9 +123,11 @@ func (s *resourceSummary) addKind(ctx context.Context, reader resourceReader, k 
 		return false
 	}
 	return meta.EachListItem(list, func(item runtime.Object) error {
-		if obj, ok := item.(stored.Observed); ok {
-			s.addResource(obj)
+		obj, ok := item.(stored.Observed)
+		if !ok {
+			return fmt.Errorf("%T is not observed", item) // TestEachKindIsObserved
 		}
+		s.addResource(obj)
 		return nil
 	}) == nil
 }

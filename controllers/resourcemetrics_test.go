@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -25,6 +26,8 @@ import (
 type fakeReader struct {
 	apps          []stored.App
 	cloudManagers []stored.CloudManager
+	// others has the JSON of a resource of each further kind by the type of its list.
+	others map[string]string
 	// unsynced are the kinds that were never listed.
 	unsynced map[string]bool
 	err      error
@@ -37,6 +40,10 @@ func (r *fakeReader) List(_ context.Context, list client.ObjectList, _ ...client
 		l.Items = r.apps
 	case *stored.CloudManagerList:
 		l.Items = r.cloudManagers
+	default:
+		if item, ok := r.others[fmt.Sprintf("%T", list)]; ok {
+			return json.Unmarshal([]byte(`{"items":[`+item+`]}`), list)
+		}
 	}
 	return r.err
 }
@@ -204,5 +211,38 @@ func TestNamedSeriesAreBounded(t *testing.T) {
 		if named["shop"] != maxNamed || named["quiet"] != few || last != fmt.Sprintf("app-%04d", maxNamed-1) || counted != many+few {
 			t.Errorf("%v series, the last is %s, and %.0f resources are counted", named, last, counted)
 		}
+	}
+}
+
+// TestEachKindIsObserved has one stalled resource of each kind: the metrics name each of them, and count it.
+func TestEachKindIsObserved(t *testing.T) {
+	const item = `{"metadata":{"namespace":"shop","name":"web","uid":"u"},"status":{"conditions":[
+		{"type":"Stalled","status":"True","reason":"Invalid"},{"type":"Ready","status":"False","reason":"Invalid"}]}}`
+	for _, k := range allKinds() {
+		t.Run(k.Name, func(t *testing.T) {
+			reader := &fakeReader{others: map[string]string{}}
+			list := k.list()
+			if err := json.Unmarshal([]byte(`{"items":[`+item+`]}`), list); err != nil {
+				t.Fatal(err)
+			}
+			switch l := list.(type) {
+			case *stored.AppList:
+				reader.apps = l.Items
+			case *stored.CloudManagerList:
+				reader.cloudManagers = l.Items
+			default:
+				reader.others[fmt.Sprintf("%T", list)] = item
+			}
+			summary := newResourceSummary(&k, false)
+			if !summary.addKind(t.Context(), reader, &k) {
+				t.Fatal("the kind is not known")
+			}
+			if got := summary.counts[countKey{namespace: "shop", reason: "Invalid"}]; got != 1 {
+				t.Errorf("%d resources are counted: %v", got, summary.counts)
+			}
+			if len(summary.named) == 0 {
+				t.Error("no series names the resource")
+			}
+		})
 	}
 }

@@ -23,6 +23,15 @@ type Observed interface {
 	Canary() *appv1.CanaryStatus
 }
 
+// Each kind with a workload is observed.
+var (
+	_ Observed = (*App)(nil)
+	_ Observed = (*ModelBox)(nil)
+	_ Observed = (*UnitedDeployment)(nil)
+	_ Observed = (*CloudManager)(nil)
+	_ Observed = (*Task)(nil)
+)
+
 func statusCondition(status *appv1.CommonStatus, name string) *metav1.Condition {
 	return meta.FindStatusCondition(status.Conditions, name)
 }

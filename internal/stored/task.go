@@ -62,6 +62,9 @@ func (r *Task) Condition(name string) *metav1.Condition {
 // Outdated implements Observed. The next run has the latest rendering and size.
 func (*Task) Outdated() (rendering, size bool) { return false, false }
 
+// Defaults implements Observed. A run takes the defaults of its time, so no Task has former ones.
+func (*Task) Defaults() *appv1.DefaultsInUse { return nil }
+
 // Canary implements Observed. No resource of this kind has one.
 func (*Task) Canary() *appv1.CanaryStatus { return nil }
 
