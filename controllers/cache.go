@@ -81,10 +81,10 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer, watched *watch
 		}
 		var err error
 		if row.Role.Has(children.RoleChild | children.RoleJob) {
-			err = indexer.IndexField(ctx, row.Object, children.IndexOwner, children.OwnerKey)
+			err = errors.Join(err, indexer.IndexField(ctx, row.Object, children.IndexOwner, children.OwnerKey))
 		}
 		if row.Role.Has(children.RolePod) {
-			err = indexer.IndexField(ctx, row.Object, workload.IndexInstance, workload.InstanceKeys)
+			err = errors.Join(err, indexer.IndexField(ctx, row.Object, workload.IndexInstance, workload.InstanceKeys))
 		}
 		if row.Role.Has(children.RoleScaler) {
 			err = errors.Join(err, indexer.IndexField(ctx, row.Object, workload.IndexTarget, func(obj client.Object) []string {
@@ -125,14 +125,6 @@ type serviceNamer interface{ ServiceName() string }
 // maxOthersAnnotations is how long, in bytes, the annotations of others may be that are kept of a custom resource.
 const maxOthersAnnotations = 4 << 10
 
-// readAnnotations are the annotations of a custom resource that reconciles read, but for the record of a tutorial, and how long
-// their values may be to be kept as they are. The value of a refresh is recorded, a hold is the name of an object, and the
-// two of a canary are a UID.
-var readAnnotations = map[string]int{
-	appv1.AnnotationAdopt: 16, appv1.AnnotationAcceptOverrides: 16, appv1.AnnotationRefresh: 64 << 10, appv1.AnnotationHold: 253,
-	appv1.AnnotationPromote: 64, appv1.AnnotationAbort: 64,
-}
-
 // keepResource returns what changes a custom resource to what the cache keeps of it.
 func keepResource(kept *budget.Budget) func(any) (any, error) {
 	rows := map[reflect.Type]kind{}
@@ -167,7 +159,7 @@ const maxReducedAnnotation = 253
 func shortenAnnotations(obj client.Object) {
 	var kept map[string]string
 	for key, value := range obj.GetAnnotations() {
-		if _, read := readAnnotations[key]; read || key == appv1.AnnotationTutorialSpec {
+		if _, read := stored.AnnotationLimit(key); read || key == appv1.AnnotationTutorialSpec {
 			kept = withAnnotation(kept, key, shortenValue(value, maxReducedAnnotation))
 		}
 	}
@@ -196,7 +188,7 @@ func trimAnnotations(obj client.Object) map[string]string {
 	var kept, others map[string]string
 	size := 0
 	for key, value := range obj.GetAnnotations() {
-		most, read := readAnnotations[key]
+		most, read := stored.AnnotationLimit(key)
 		switch _, app := obj.(*stored.App); {
 		case read:
 			kept = withAnnotation(kept, key, shortenValue(value, most))

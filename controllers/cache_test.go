@@ -223,9 +223,9 @@ func TestReducedAnnotations(t *testing.T) {
 		}
 		return app.Annotations[key]
 	}
-	for _, key := range append(slices.Collect(maps.Keys(readAnnotations)), appv1.AnnotationTutorialSpec) {
+	for _, key := range append(stored.ReadAnnotations(), appv1.AnnotationTutorialSpec) {
 		most := maxReducedAnnotation
-		if limit, read := readAnnotations[key]; read {
+		if limit, read := stored.AnnotationLimit(key); read {
 			most = min(most, limit)
 		}
 		if longest := strings.Repeat("v", most); keep(key, longest) != longest {

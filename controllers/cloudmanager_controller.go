@@ -60,7 +60,8 @@ func (r *CloudManagerReconciler) reconcileSteps(ctx context.Context, obj *appv1.
 	if err = reconciler.Aggregate(append(plan.Errors(), retained, repaired, err)...); errors.Is(err, reconciler.ErrStale) {
 		return reconciler.Report{}, err
 	}
-	report := plan.Report(obj, removed)
+	status, report := plan.Report(&obj.Status, removed)
+	obj.Status = status
 	report.AddCondition(database.PasswordCondition(obj, plan.Tiers[0].Name, plan.Tiers[0].SecretChecked))
 	return report, err
 }

@@ -50,14 +50,20 @@ func (r *CloudManagerReconciler) repairPrevious(ctx context.Context, plan *tiers
 	return reconciler.Aggregate(errs...)
 }
 
+// newPreviousInput returns the input of a tier by an earlier name. The tier existed, so the owner is read before a Service is recreated.
+func newPreviousInput(past *appv1.CloudManager, role resource.Tier) *workload.Input {
+	in := newTierInput(past, role, nil, false)
+	in.Existed = true
+	return in
+}
+
 // repairTier repairs the objects of a tier by an earlier name.
 func (r *CloudManagerReconciler) repairTier(ctx context.Context, past *appv1.CloudManager, role resource.Tier) (event reconciler.Event, err error) {
-	in := newTierInput(past, role, nil, false)
+	in := newPreviousInput(past, role)
 	seen, err := r.observeTier(ctx, in)
 	if err != nil || in.Paused {
 		return event, err
 	}
-	in.Before.Workload.Rendering = resource.RenderingLatest // It existed: the owner is read before a Service is recreated.
 	last, err := r.LastApplied(in, seen)
 	if last == nil || err != nil {
 		return event, err
@@ -92,7 +98,7 @@ func (r *CloudManagerReconciler) removePrevious(ctx context.Context, plan *tiers
 	if len(req.Prune) == 0 {
 		return nil, reconciler.Aggregate(errs...)
 	}
-	done, err := r.Apply(ctx, &req, r.Mode)
+	done, err := r.RunRequest(ctx, &req, r.Mode)
 	if err == nil {
 		for _, obj := range req.Prune {
 			r.Records.Forget(workload.Key{Manager: resource.KindCloudManager.FieldManager(), Owner: client.ObjectKeyFromObject(plan.CloudManager), Workload: obj.GetName()})

@@ -149,7 +149,8 @@ func (s *Deps) dryRun(ctx context.Context, k *kind, obj client.Object) (dryRun, 
 	}
 	paused := resumeResource(copied)
 	dry := *s
-	dry.Client, dry.Records, dry.Content = apply.ReadOnly(s.Client), workload.NewRecords(), s.Content.Foresee()
+	dry.Client, dry.Engine = apply.ReadOnly(s.Client), s.Engine.ReadOnly()
+	dry.Records, dry.Content = workload.NewRecords(), s.Content.Foresee()
 	dry.Mode, dry.Journal, dry.PodCauses = apply.DryRun, &workload.Journal{}, nil
 	held, release := s.answers.Hold(ctx)
 	defer release()
@@ -157,16 +158,28 @@ func (s *Deps) dryRun(ctx context.Context, k *kind, obj client.Object) (dryRun, 
 	return dryRun{journal: dry.Journal, report: report, err: err, paused: paused}, nil
 }
 
-// resumeResource has a resource not be paused, and reports whether it was.
-func resumeResource(obj client.Object) bool {
+// pausedField returns the field spec.paused of a resource; ok is false for a kind without the field.
+func pausedField(obj client.Object) (paused reflect.Value, ok bool) {
 	spec := reflect.Indirect(reflect.ValueOf(obj)).FieldByName("Spec")
 	if !spec.IsValid() {
+		return reflect.Value{}, false
+	}
+	paused = spec.FieldByName("Paused")
+	return paused, paused.IsValid()
+}
+
+// isPaused reports whether a resource is paused.
+func isPaused(obj client.Object) bool {
+	paused, ok := pausedField(obj)
+	return ok && paused.Bool()
+}
+
+// resumeResource has a resource not be paused, and reports whether it was.
+func resumeResource(obj client.Object) bool {
+	if !isPaused(obj) {
 		return false
 	}
-	paused := spec.FieldByName("Paused")
-	if !paused.IsValid() || !paused.Bool() {
-		return false
-	}
+	paused, _ := pausedField(obj)
 	paused.SetBool(false)
 	return true
 }

@@ -54,11 +54,35 @@ func TestPendingCause(t *testing.T) {
 		{"the spec is changed", func() { app.Generation = 2 }, true},
 		{"a foreign annotation is set", func() { app.Annotations = map[string]string{"a": "b"} }, false},
 		{"it is to be adopted", func() { app.Annotations[appv1.AnnotationAdopt] = "true" }, true},
+		{"its canary is to be promoted", func() { app.Annotations[appv1.AnnotationPromote] = "u" }, true},
+		{"its canary is to be removed", func() { delete(app.Annotations, appv1.AnnotationPromote); app.Annotations[appv1.AnnotationAbort] = "u" }, true},
 	} {
 		before := cause()
 		step.change()
 		if again := cause() != before; again != step.again {
 			t.Errorf("%s: computed again is %t", step.does, again)
+		}
+	}
+}
+
+// TestPendingAfterFailure has the steps of a paused App fail before they have compared anything: the status keeps what waits. It is
+// removed once nothing waits, or the App is not paused.
+func TestPendingAfterFailure(t *testing.T) {
+	for name, c := range map[string]struct {
+		paused bool
+		report reconciler.Report
+		kept   bool
+	}{
+		"a read failed":     {true, reconciler.Report{}, true},
+		"nothing waits":     {true, reconciler.Report{Pause: reconciler.Paused}, false},
+		"resumed":           {false, reconciler.Report{}, false},
+		"resumed, and fine": {false, reconciler.Report{Pause: reconciler.NotPaused}, false},
+	} {
+		app := &appv1.App{Spec: appv1.AppSpec{Paused: c.paused}}
+		app.Status.Pending = []string{"1 object changes"}
+		(&Deps{Pending: newPendingPlans()}).reportPending(t.Context(), &kind{}, app, 1, &c.report)
+		if kept := len(app.Status.Pending) == 1; kept != c.kept {
+			t.Errorf("%s: what waits is kept is %t: %q", name, kept, app.Status.Pending)
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/internal/workload"
 )
 
@@ -17,7 +17,10 @@ import (
 // status spoke of.
 func (s *Deps) reportPending(ctx context.Context, k *kind, obj reconciler.Resource, seen int64, report *reconciler.Report) {
 	status, name := obj.CommonStatus(), pendingKey{manager: k.manager, owner: client.ObjectKeyFromObject(obj)}
-	if report.Pause != reconciler.Pending {
+	switch {
+	case report.Pause == reconciler.NotPaused && isPaused(obj):
+		return // The steps failed before they had compared anything, at a read for example: the status is as true as before.
+	case report.Pause != reconciler.Pending:
 		status.Pending = nil
 		s.Pending.forget(name)
 		return
@@ -44,10 +47,11 @@ func (s *Deps) reportPending(ctx context.Context, k *kind, obj reconciler.Resour
 // pendingCause returns the sources of a plan of a paused resource as a text: its generation, the annotations that the operator reads, and the changes
 // that are held back.
 func pendingCause(obj client.Object, report *reconciler.Report) string {
-	annotations := obj.GetAnnotations()
-	cause := fmt.Sprintf("%s %d %q %q %q %q %q", obj.GetUID(), obj.GetGeneration(), report.PendingKey,
-		annotations[appv1.AnnotationAdopt], annotations[appv1.AnnotationRefresh], annotations[appv1.AnnotationHold], annotations[appv1.AnnotationAcceptOverrides])
-	return cause + annotations[appv1.AnnotationPromote] + annotations[appv1.AnnotationAbort]
+	cause := fmt.Sprintf("%s %d %q", obj.GetUID(), obj.GetGeneration(), report.PendingKey)
+	for _, name := range stored.ReadAnnotations() {
+		cause += fmt.Sprintf(" %q", obj.GetAnnotations()[name])
+	}
+	return cause
 }
 
 // pendingKey is the key of a custom resource by the field manager of its kind.

@@ -158,7 +158,11 @@ func (r *UnitedDeploymentReconciler) scaleExisting(ctx context.Context, ud *appv
 	default:
 		done.Seen, done.Report.Event, err = r.scaleDeployment(ctx, ud, seen)
 	}
-	done.Status.Workload, done.Report.Pods, _ = workload.StatusOf(in, done.Seen, resource.Inputs{}, false, true)
+	if done.Seen.Deployment() == nil {
+		done.Status.Workload, done.Report.Pods = workload.MissingStatus(in, done.Seen, false)
+	} else {
+		done.Status.Workload, done.Report.Pods = workload.StatusOf(in, done.Seen, resource.Inputs{})
+	}
 	done.Report.RetryAfter = done.Report.Pods.Again
 	return done, err
 }

@@ -150,14 +150,3 @@ func newJudgement(k *kind, obj stored.Observed, live *appsv1.Deployment, in *nam
 	made.exempt = used.Kept || workload.HasOwnRelease(spec) || isPaused(typed)
 	return made
 }
-
-// isPaused reports whether a resource whose kind takes defaults is paused.
-func isPaused(obj client.Object) bool {
-	switch typed := obj.(type) {
-	case *appv1.App:
-		return typed.Spec.Paused
-	case *appv1.ModelBox:
-		return typed.Spec.Paused
-	}
-	return false
-}

@@ -23,6 +23,7 @@ import (
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -60,9 +61,6 @@ const (
 
 // silentManagers are the field managers of tools that make dry runs all the time, and show their warnings to no user.
 var silentManagers = []string{"argocd-controller", "kustomize-controller"}
-
-// planAnnotations are the annotations that a plan depends on.
-var planAnnotations = []string{appv1.AnnotationAdopt, appv1.AnnotationRefresh, appv1.AnnotationHold, appv1.AnnotationAcceptOverrides}
 
 // answerPlan answers a dry run with the plan of the change: with warnings, or, where that is asked for, with a denial that has the
 // plan as data. It answers nothing to any other request.
@@ -138,7 +136,7 @@ func isSilent(options []byte) bool {
 
 // changesPlan reports whether two states of a resource can have different plans.
 func changesPlan[T client.Object](before, now storedResource[T]) bool {
-	return !now.Raw().Equal(before.Raw()) || slices.ContainsFunc(planAnnotations, func(key string) bool {
+	return !now.Raw().Equal(before.Raw()) || slices.ContainsFunc(stored.ReadAnnotations(), func(key string) bool {
 		return now.GetAnnotations()[key] != before.GetAnnotations()[key]
 	})
 }

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/stored"
 )
 
 // TestPaces has a namespace ask for plans all the time, by many clients at once: it has five a second, one at a time, and another
@@ -98,4 +101,19 @@ func TestTwoPlansAtOnce(t *testing.T) {
 		second()
 		third()
 	})
+}
+
+// TestReadAnnotationsChangePlans changes each annotation that reconciles read alone: a dry run of the change has a plan. Another annotation
+// changes none.
+func TestReadAnnotationsChangePlans(t *testing.T) {
+	withAnnotation := func(name string) storedResource[*appv1.App] {
+		app := &stored.App{}
+		app.Annotations = map[string]string{name: "u"}
+		return app
+	}
+	for _, name := range append(stored.ReadAnnotations(), "example.com/a") {
+		if got, want := changesPlan(&stored.App{}, withAnnotation(name)), name != "example.com/a"; got != want {
+			t.Errorf("%s changes a plan is %t", name, got)
+		}
+	}
 }

@@ -38,7 +38,9 @@ type recorder struct {
 	answer string
 	// patched, if set, is the answer to a patch.
 	patched string
-	list    []sent
+	// failsAfter, if set, is the number of requests after which the code is 500.
+	failsAfter int
+	list       []sent
 }
 
 func (r *recorder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -51,6 +53,10 @@ func (r *recorder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	r.list = append(r.list, sent{req.Method, req.URL.Path, string(body)})
 	w.Header().Set("Content-Type", "application/json")
+	if r.failsAfter > 0 && len(r.list) > r.failsAfter {
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
 	w.WriteHeader(r.code)
 	answer := r.answer
 	if r.patched != "" && req.Method == http.MethodPatch {
@@ -279,6 +285,27 @@ func TestNotKept(t *testing.T) {
 		if again := len(r.list) == 3 && strings.Contains(r.list[1].body, `"uid":"`+string(live.UID)+`"`); again != c.want {
 			t.Errorf("%s: requests are %q", name, r.list)
 		}
+	}
+}
+
+// TestSecondWriteFails has the API server not keep a field, and fail when the field is written again: the first write is in the changes, next to
+// the error.
+func TestSecondWriteFails(t *testing.T) {
+	live := settled(t)
+	live.Spec.Template.Spec.Containers[0].Image = "theirs"
+	live.ManagedFields = []metav1.ManagedFieldsEntry{fieldtest.Entry("me", apply, "",
+		`{"f:spec":{"f:template":{"f:spec":{"f:containers":{"k:{\"name\":\"web\"}":{"f:image":{}}}}}}}`)}
+	answer, err := json.Marshal(live)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &recorder{code: http.StatusOK, answer: string(answer), failsAfter: 1}
+	changes, err := writeChanges(t, engineOver(t, r), request(nil))
+	if err == nil || len(r.list) != 2 {
+		t.Errorf("the error is %v after %d requests", err, len(r.list))
+	}
+	if len(changes) != 1 || changes[0].Action != Created {
+		t.Errorf("changes are %+v", changes)
 	}
 }
 

@@ -4,21 +4,20 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"maps"
 )
 
 // applyBody returns the request body that states the fields, and preconditions in the metadata.
 func applyBody(fields map[string]any, preconditions map[string]string) ([]byte, error) {
-	for name, value := range preconditions {
-		if err := unstructured.SetNestedField(fields, value, "metadata", name); err != nil {
-			return nil, fmt.Errorf("set %s: %w", name, err)
+	body := maps.Clone(fields)
+	if stated, ok := fields["metadata"].(map[string]any); ok {
+		metadata := maps.Clone(stated)
+		for name, value := range preconditions {
+			metadata[name] = value
 		}
+		body["metadata"] = metadata
 	}
-	data, err := json.Marshal(fields)
-	for name := range preconditions {
-		unstructured.RemoveNestedField(fields, "metadata", name)
-	}
+	data, err := json.Marshal(body)
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
 	}

@@ -2,7 +2,6 @@ package apply
 
 import (
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -99,15 +98,15 @@ func (c *conflicts) noteOverridden(req *Request, p *plan, diff *fieldpath.Set) {
 	f.answered, f.overridden = true, diff
 }
 
-// isOverridden reports whether the API server did not keep these fields when they were last written: by the answer, or, as long
-// as there is none, by the message in the owner's status.
+// isOverridden reports whether the API server did not keep these fields when they were last written: by the answer, or, before the first
+// answer to this process, by the reason in the status of the owner.
 func (c *conflicts) isOverridden(req *Request, p *plan, diff *fieldpath.Set) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if f := c.fightFor(req, p); f.answered {
 		return f.overridden != nil && diff.Difference(f.overridden).Empty()
 	}
-	return strings.Contains(req.Before.Overridden, overriddenMessage(p, diff))
+	return req.Before.Overridden
 }
 
 // recentRepairs returns how often the plan's object was repaired within an hour, 0 if that is not often.

@@ -85,4 +85,9 @@ func (dryPart) Apply(context.Context, runtime.ApplyConfiguration, ...client.SubR
 }
 
 // ReadOnly returns a client that reads with c, and writes nothing.
-func ReadOnly(c client.Client) client.Client { return dryClient{c} }
+func ReadOnly(c client.Client) client.Client {
+	if _, ok := c.(dryClient); ok {
+		return c
+	}
+	return dryClient{c}
+}

@@ -65,9 +65,9 @@ func (e *Engine) Forget(owner types.NamespacedName, manager string) {
 	e.scaleMemory.forgetOwner(manager, owner)
 }
 
-// withClient returns an engine that shares what this one remembers, with another client.
-func (e *Engine) withClient(c client.Client) *Engine {
+// ReadOnly returns an engine with the memory of this one, whose client refuses all writes that are no dry run.
+func (e *Engine) ReadOnly() *Engine {
 	other := *e
-	other.client = c
+	other.client = ReadOnly(e.client)
 	return &other
 }

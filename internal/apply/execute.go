@@ -159,7 +159,7 @@ func (r *run) updateObject(ctx context.Context, p *plan) (result, error) {
 	written, err := r.sendRequest(ctx, p, map[string]string{"uid": string(p.live.GetUID())}, client.ForceOwnership)
 	done.after = written
 	done, err = r.completeResult(ctx, p, done, r.classifyError(p, err))
-	if err == nil && r.mode == Write && seen.GetResourceVersion() == done.after.GetResourceVersion() {
+	if done.after != nil && r.mode == Write && seen.GetResourceVersion() == done.after.GetResourceVersion() {
 		done.action = Unchanged
 	}
 	return done, err
@@ -181,7 +181,8 @@ func (r *run) completeResult(ctx context.Context, p *plan, done result, err erro
 }
 
 // rewriteOverridden writes once more the fields that the API server has not kept, and notes the fields that it does not keep then either.
-// The first time the cause may be server-side apply itself: a struct is removed with its last field, although the empty struct is stated.
+// The first time the cause may be server-side apply itself: a struct is removed with its last field, although the empty struct is stated. An
+// error of the second write comes with the result of the first one.
 func (r *run) rewriteOverridden(ctx context.Context, p *plan, done result) (result, error) {
 	for _, last := range []bool{false, true} {
 		diff, err := r.comparer.Diff(p.wanted, p.live)
@@ -201,7 +202,7 @@ func (r *run) rewriteOverridden(ctx context.Context, p *plan, done result) (resu
 		}
 		written, err := r.sendRequest(ctx, p, map[string]string{"uid": string(p.live.GetUID())}, client.ForceOwnership)
 		if err != nil {
-			return result{}, r.classifyError(p, err)
+			return done, r.classifyError(p, err)
 		}
 		p.live, done.after = written, written
 	}

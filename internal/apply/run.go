@@ -24,7 +24,7 @@ import (
 func (e *Engine) Run(ctx context.Context, req Request, mode Mode) (Outcomes, error) {
 	r := &run{Engine: e, req: &req, mode: mode, decided: make([]*earlyPlan, len(req.Objects))}
 	if mode == DryRun {
-		r.Engine = e.withClient(ReadOnly(e.client))
+		r.Engine = e.ReadOnly()
 	}
 	for i := range req.Objects {
 		r.out.Objects = append(r.out.Objects, e.newOutcome(&req.Objects[i]))
@@ -105,7 +105,7 @@ func (r *run) concludeRun(t *trial, err error) error {
 	return r.out.nameTaken(err)
 }
 
-// concludeDryRun is conclude for a dry run. It withholds the parts of a request that would not be carried out as a whole: if a part is
+// concludeDryRun is concludeRun for a dry run. It withholds the parts of a request that would not be carried out as a whole: if a part is
 // refused, no new part is written; and no object is adopted, nor created for an owner that was not reconciled before. Objects around
 // the pods are written all the same unless they are adopted, or together with the last applied spec, which then is next.
 func (r *run) concludeDryRun(err error) error {
@@ -185,8 +185,11 @@ func (r *run) applyOne(ctx context.Context, i int, missing bool) error {
 		return r.applyOne(ctx, i, missing)
 	}
 	var change Change
-	if err == nil {
-		change, err = r.describeResult(&p, &done)
+	if err == nil || done.after != nil { // Of two writes, the second one may have failed.
+		var failed error
+		if change, failed = r.describeResult(&p, &done); err == nil {
+			err = failed
+		}
 	}
 	if r.mode == Write && p.drift == driftRepaired {
 		r.countRepair(&p, before, err == nil && change.Action != Unchanged)
@@ -195,7 +198,7 @@ func (r *run) applyOne(ctx context.Context, i int, missing bool) error {
 	if r.mode == DryRun && err != nil {
 		done, change, err = result{}, Change{Action: p.action}, r.excuseDryRun(ctx, &p, out, err)
 	}
-	if err != nil {
+	if err != nil && done.after == nil {
 		return err
 	}
 	change.Kind, change.Name = p.gvk.Kind, p.object.Desired.GetName()
@@ -215,5 +218,5 @@ func (r *run) applyOne(ctx context.Context, i int, missing bool) error {
 	if done.waits {
 		return beingReplaced(&p)
 	}
-	return nil
+	return err
 }

@@ -204,12 +204,7 @@ func (r *run) planTransfer(p *plan, live client.Object) (*transfer, error) {
 		Manager: r.req.Manager, Operation: metav1.ManagedFieldsOperationApply,
 		APIVersion: p.gvk.GroupVersion().String(), FieldsType: "FieldsV1",
 	}
-	row := children.TypeOf(p.object.Desired)
-	lists := row.Exclusive
-	begins := p.moves && !fields.LeavesTemplate(p.wanted)
-	if begins || p.claim.takesOver() && !metav1.IsControlledBy(live, r.req.Owner) && !fields.OwnsAny(live, r.req.Manager) {
-		lists = append(slices.Clone(lists), row.Adopted...)
-	}
+	lists := r.listsToTransfer(p, live)
 	t := &transfer{ours: &fieldpath.Set{}, theirs: &fieldpath.Set{}}
 	seized, handed := &fieldpath.Set{}, false
 	var entries []metav1.ManagedFieldsEntry
@@ -252,6 +247,17 @@ func (r *run) planTransfer(p *plan, live client.Object) (*transfer, error) {
 	entries = append(entries, ours)
 	t.entries = entries
 	return t, nil
+}
+
+// listsToTransfer returns the lists whose items become ours alone: those of the type, and at the first take-over those that only an adopted
+// object has from others.
+func (r *run) listsToTransfer(p *plan, live client.Object) []fieldpath.Path {
+	row := children.TypeOf(p.object.Desired)
+	begins := p.moves && !fields.LeavesTemplate(p.wanted)
+	if begins || p.claim.takesOver() && !metav1.IsControlledBy(live, r.req.Owner) && !fields.OwnsAny(live, r.req.Manager) {
+		return slices.Concat(row.Exclusive, row.Adopted)
+	}
+	return row.Exclusive
 }
 
 // partToTransfer returns which of the fields that another manager's entry has become ours alone. excluded are the roots of fields that cannot

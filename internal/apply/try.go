@@ -159,7 +159,7 @@ func (r *run) tryWhole(ctx context.Context, t *trial) error {
 // tryObject is the dry run of one object. The error of a webhook that supports no dry runs does not count.
 func (r *run) tryObject(ctx context.Context, i int) error {
 	dry := &run{
-		Engine: r.withClient(ReadOnly(r.client)), req: r.req, mode: DryRun, decided: slices.Clone(r.decided),
+		Engine: r.ReadOnly(), req: r.req, mode: DryRun, decided: slices.Clone(r.decided),
 		out: Outcomes{Objects: slices.Clone(r.out.Objects)},
 	}
 	return dry.applyOne(ctx, i, false)

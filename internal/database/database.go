@@ -182,7 +182,7 @@ func (db *database) applyObjects(ctx context.Context, seen view, w *resource.Wor
 		return workload.FailApply(seen.Observed, reconciler.Aggregate(trouble, exposed))
 	}
 
-	done, err := db.r.Apply(ctx, req, db.r.Mode)
+	done, err := db.r.RunRequest(ctx, req, db.r.Mode)
 	out := workload.NewOutcomes(seen.Observed, &done, 0)
 	out.SecretChecked = err == nil && trouble == nil
 	if set := out.Seen.StatefulSet(); err == nil && set != nil && w.Retain {

@@ -19,6 +19,14 @@ func Quote(words string) string {
 	return words
 }
 
+// Truncate returns the beginning of a text, at most a number of bytes. The beginning of a longer text ends with an ellipsis.
+func Truncate(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:max(0, most-len("…"))], "") + "…"
+}
+
 // Count returns a number of things in words, such as "1 pod" or "2 pods".
 func Count(n int, one string) string {
 	if n == 1 {

@@ -3,12 +3,12 @@ package reconciler
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/message"
 )
 
 // Event is the content of the one event of a reconcile, apart from the conditions.
@@ -63,17 +63,17 @@ func (r *Reconciler[T]) emitEvent(before, after T, report *Report) {
 // sendEvent sends an event about a resource.
 func (r *Reconciler[T]) sendEvent(obj T, kind, reason, note string) {
 	// Events of one action and reason become one series, which shows the note of the first alone.
-	r.Recorder.Eventf(obj, nil, kind, reason, truncateText("Reconcile: "+note, maxAction), "%s", truncateText(note, maxNote))
+	r.Recorder.Eventf(obj, nil, kind, reason, message.Truncate("Reconcile: "+note, maxAction), "%s", message.Truncate(note, maxNote))
 }
 
-// refusals are the reasons of Applied that are retried rather than stalled, but need an event for the user.
-var refusals = []string{appv1.ReasonForbidden, appv1.ReasonSecretNotFound}
+// announcedReasons are the reasons of Applied that are retried rather than stalled, but need an event for the user.
+var announcedReasons = []string{appv1.ReasonForbidden, appv1.ReasonSecretNotFound}
 
 // newlyRefused reports whether an external cause newly prevents the spec from being applied. trouble is true if every reason
 // counts.
 func newlyRefused(before, after Resource, trouble bool) bool {
 	was, is := statusCondition(before, appv1.ConditionApplied), statusCondition(after, appv1.ConditionApplied)
-	if is == nil || is.Status != metav1.ConditionFalse || !trouble && !slices.Contains(refusals, is.Reason) {
+	if is == nil || is.Status != metav1.ConditionFalse || !trouble && !slices.Contains(announcedReasons, is.Reason) {
 		return false
 	}
 	return was == nil || was.Status != metav1.ConditionFalse || was.Reason != is.Reason
@@ -85,12 +85,4 @@ func joinLines(a, b string) string {
 		return a + b
 	}
 	return a + "; " + b
-}
-
-// truncateText returns the beginning of a text, up to a length in bytes.
-func truncateText(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
 }

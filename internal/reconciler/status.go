@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/message"
 )
 
 // maxMessage is the maximum length in bytes of a condition's message. The API server rejects messages of over 32768 characters.
@@ -23,21 +24,18 @@ const maxMessage = 4096
 
 // setStatusConditions sets the conditions by the report and the error of the steps.
 func setStatusConditions(obj Resource, report *Report, err error) {
-	applied := appliedCondition(report, err)
-	ready := readyCondition(report, &applied, err)
+	ofPods := podsAppliedCondition(report, err)
+	applied := appliedCondition(report, ofPods)
+	ready := readyCondition(report, &ofPods, err)
 	stalled := stalledCondition(report, err)
 	reconciling := reconcilingCondition(obj, report, &ready, &stalled, err)
-	if applied.Status == metav1.ConditionTrue && report.Auxiliary.Reason != "" {
-		applied.Status = metav1.ConditionFalse
-		applied.Reason, applied.Message = report.Auxiliary.Reason, report.Auxiliary.Message
-	}
 
 	status := obj.CommonStatus()
 	status.ObservedGeneration = obj.GetGeneration()
 	conditions := []metav1.Condition{ready, applied, reconciling, stalled}
 	for i := range conditions {
 		conditions[i].ObservedGeneration = obj.GetGeneration()
-		conditions[i].Message = truncateText(conditions[i].Message, maxMessage)
+		conditions[i].Message = message.Truncate(conditions[i].Message, maxMessage)
 	}
 	report.SetConditions(&status.Conditions)
 	if stalled.Status == metav1.ConditionTrue && !report.ExactNumbers {
@@ -48,8 +46,17 @@ func setStatusConditions(obj Resource, report *Report, err error) {
 	}
 }
 
-// appliedCondition returns the condition Applied: whether the current generation of the spec is in force, with the cause if not.
-func appliedCondition(report *Report, err error) metav1.Condition {
+// appliedCondition returns the condition Applied: that of the pods, unless an auxiliary object has a problem.
+func appliedCondition(report *Report, ofPods metav1.Condition) metav1.Condition {
+	if ofPods.Status == metav1.ConditionTrue && report.Auxiliary.Reason != "" {
+		ofPods.Status, ofPods.Reason, ofPods.Message = metav1.ConditionFalse, report.Auxiliary.Reason, report.Auxiliary.Message
+	}
+	return ofPods
+}
+
+// podsAppliedCondition returns the condition Applied by the pods alone: whether the current generation of the spec is in force, with the cause
+// if not. Ready depends on it, and not on auxiliary objects.
+func podsAppliedCondition(report *Report, err error) metav1.Condition {
 	applied := metav1.Condition{Type: appv1.ConditionApplied, Status: metav1.ConditionTrue, Reason: appv1.ReasonApplied}
 	switch {
 	case err != nil:

@@ -258,7 +258,7 @@ func (r *Reconciler) applyCronJob(ctx context.Context, in *Input, seen *observed
 	if in.Task.Spec.Paused {
 		mode = apply.Local
 	}
-	done, err := r.Apply(ctx, req, mode)
+	done, err := r.RunRequest(ctx, req, mode)
 	out := outcome{changes: done.Changes(), err: err}
 	if in.Task.Spec.Paused {
 		if out.changes.Waits() {

@@ -645,20 +645,18 @@ func TestReportTiers(t *testing.T) {
 			}), removed, appv1.PhaseReady, "Deleted", "", "Repaired Service front; Deleted Deployment old",
 		},
 	} {
-		cm := c.plan.CloudManager.DeepCopy()
-		cm.Status.Phase = c.before
 		c.plan.Tiers[identity1].Status = appv1.WorkloadStatus{Ready: "1/2", Endpoint: "identity.default.svc:80", Rendering: 1, LatestRendering: 2}
-		report := c.plan.Report(cm, c.removed)
-		if cm.Status.Phase != c.want || report.Event.Reason != c.event || report.Event.Note != c.note || report.Event.Changes != c.lines {
-			t.Errorf("%s: phase %s, event %q, %q, %q", name, cm.Status.Phase, report.Event.Reason, report.Event.Note, report.Event.Changes)
+		status, report := c.plan.Report(&appv1.CloudManagerStatus{Phase: c.before}, c.removed)
+		if status.Phase != c.want || report.Event.Reason != c.event || report.Event.Note != c.note || report.Event.Changes != c.lines {
+			t.Errorf("%s: phase %s, event %q, %q, %q", name, status.Phase, report.Event.Reason, report.Event.Note, report.Event.Changes)
 		}
 		want := appv1.TierStatus{Name: "identity", Ready: "1/2", Endpoint: "identity.default.svc:80", Rendering: 1, LatestRendering: 2}
-		if diff := cmp.Diff(want, cm.Status.Identity); diff != "" {
+		if diff := cmp.Diff(want, status.Identity); diff != "" {
 			t.Errorf("%s: the status of identity (-want +got):\n%s", name, diff)
 		}
-		report.SetConditions(&cm.Status.Conditions)
+		report.SetConditions(&status.Conditions)
 		for _, row := range Rows {
-			if meta.FindStatusCondition(cm.Status.Conditions, row.condition) == nil {
+			if meta.FindStatusCondition(status.Conditions, row.condition) == nil {
 				t.Errorf("%s: the condition %s is missing", name, row.condition)
 			}
 		}

@@ -14,27 +14,26 @@ import (
 	"huolala.cn/app-operator/internal/reconciler"
 )
 
-// Report states in the status and in the report how the tiers are doing. removed are the objects of earlier names that were
-// deleted.
-func (p *Plan) Report(obj *appv1.CloudManager, removed apply.ChangeSet) reconciler.Report {
-	for i, status := range []*appv1.TierStatus{&obj.Status.DB, &obj.Status.Identity, &obj.Status.Front} {
-		*status = p.Tiers[i].tierStatus()
+// Report returns the status after the one before, and the report. removed are the objects of earlier names that were deleted.
+func (p *Plan) Report(before *appv1.CloudManagerStatus, removed apply.ChangeSet) (appv1.CloudManagerStatus, reconciler.Report) {
+	status := *before
+	for i, of := range []*appv1.TierStatus{&status.DB, &status.Identity, &status.Front} {
+		*of = p.Tiers[i].tierStatus()
 	}
-	before := obj.Status.Phase
-	obj.Status.Phase, obj.Status.Ready = p.nextPhase(before, obj.Status.Ready)
+	status.Phase, status.Ready = p.nextPhase(before.Phase, before.Ready)
 
 	report := p.summarizeTiers()
 	for i := range p.Tiers {
-		report.AddCondition(p.Tiers[i].readyCondition(obj.Generation))
+		report.AddCondition(p.Tiers[i].readyCondition(p.CloudManager.Generation))
 	}
-	if obj.Status.Phase != before && (before != "" || obj.Status.Phase != appv1.PhasePending) {
-		report.Event.Reason, report.Event.Note = "Updated", "phase "+string(obj.Status.Phase)
+	if status.Phase != before.Phase && (before.Phase != "" || status.Phase != appv1.PhasePending) {
+		report.Event.Reason, report.Event.Note = "Updated", "phase "+string(status.Phase)
 	}
 	if action, line := removed.Summary(); line != "" {
 		report.Event.Reason = string(action)
 		report.Event.AddChanges(string(action), line)
 	}
-	return report
+	return status, report
 }
 
 // tierStatus is what the status says of the tier.

@@ -295,11 +295,10 @@ func (r *Reconciler) startJob(ctx context.Context, in *Input, job *jobDecision, 
 	if err == nil && !isNew {
 		err = r.refuseForeignJob(ctx, in, job.name)
 	}
-	out := FailApply(seen, err)
-	if isNew {
-		out.startedJob = created.Name
+	if err != nil || !isNew {
+		return FailApply(seen, err)
 	}
-	return out
+	return &Outcomes{Seen: seen, startedJob: created.Name}
 }
 
 // refuseForeignJob returns an error if a Job belongs to another owner: a Job of that name is never run for this one.

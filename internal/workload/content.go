@@ -31,7 +31,7 @@ const readAgain = 10 * time.Second
 // foundContent is content that was read, or that is known without a read.
 type foundContent struct{ version, sum string }
 
-// contentNeed is the content that decide must know.
+// contentNeed is the content that decideSpec must know.
 type contentNeed struct {
 	refs []resource.ConfigReference
 	// recorded is what is recorded of the content that the pods have.
@@ -123,7 +123,7 @@ func (c decider) decideContent(chosen *chosenInputs) (contentDecision, *need) {
 	return made, nil
 }
 
-// contentReader reads the content that decide needs.
+// contentReader reads the content that decideSpec needs.
 type contentReader struct {
 	watch *content.Watch
 	in    *Input
@@ -131,7 +131,7 @@ type contentReader struct {
 	*contentRead
 }
 
-// readContent reads the content that decide needs, as far as a change of it is due. The error is reconciler.PostponedError while a
+// readContent reads the content that decideSpec needs, as far as a change of it is due. The error is reconciler.PostponedError while a
 // new spec waits for the ConfigMaps of the same apply.
 func readContent(ctx context.Context, watch *content.Watch, in *Input, seen *Observed, ask *contentNeed) (*contentRead, error) {
 	r := contentReader{watch, in, seen, &contentRead{need: ask, found: map[string]foundContent{}}}

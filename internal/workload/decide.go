@@ -68,7 +68,7 @@ type decision struct {
 	remember remembrance
 }
 
-// need is what decide must know before it can decide. At most one field is set.
+// need is what decideSpec must know before it can decide. At most one field is set.
 type need struct {
 	// replicaSet is the name of a ReplicaSet to read from the API server.
 	replicaSet string

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/message"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
 )
@@ -163,7 +164,7 @@ func defaultsOf(in *Input, want *decision, seen *Observed, ready bool) appv1.Def
 	status.WaveInUse = waveOf(in, &used, ready)
 	if want.defaultsInvalid != nil {
 		_, status.Invalid = reconciler.ReasonAndMessageOf(want.defaultsInvalid)
-		status.Invalid = cutText(status.Invalid, maxDefaultsMessage)
+		status.Invalid = message.Truncate(status.Invalid, maxDefaultsMessage)
 	}
 	return appv1.DefaultsStatus{Defaults: status}
 }

@@ -38,8 +38,9 @@ type Input struct {
 	// MustWait is true where the spec of a tier may not be applied yet, for a reason that package tiers reports. Paused is true where the user
 	// wants no write.
 	MustWait, Paused bool
-	// Before is the status as the last reconcile has reported it.
-	Before Status
+	// Before is the status as the last reconcile has reported it. Existed is true for a workload whose objects existed whatever Before has.
+	Before  Status
+	Existed bool
 }
 
 // Status is the part of a custom resource's status about one workload. All but Workload are empty for a kind without these fields.
@@ -135,7 +136,7 @@ func (in *Input) tutorialRecord() (record string, ok bool) {
 // existedBefore reports whether the owner was reconciled before, so that a missing child may have existed.
 func (in *Input) existedBefore() bool {
 	owner, ok := in.Owner.(reconciler.Resource)
-	return ok && owner.CommonStatus().ObservedGeneration > 0 && (in.Tier == "" || in.Before.Workload.Rendering != 0)
+	return in.Existed || ok && owner.CommonStatus().ObservedGeneration > 0 && (in.Tier == "" || in.Before.Workload.Rendering != 0)
 }
 
 // HadWorkload reports whether, by the status, there was a workload object before.
@@ -143,16 +144,13 @@ func (in *Input) HadWorkload() bool {
 	return in.Before.Workload.Selector != "" || in.Before.Workload.Rendering != 0
 }
 
-// overriddenMessage returns the message of the condition Applied about fields that are not kept, from the owner's status, which only the
-// operator writes.
-func (in *Input) overriddenMessage() string {
+// isOverridden reports whether the status of the owner, which only the operator writes, has the reason that the API server does not keep fields
+// of its objects.
+func (in *Input) isOverridden() bool {
 	owner, ok := in.Owner.(reconciler.Resource)
 	if !ok {
-		return ""
+		return false
 	}
 	c := meta.FindStatusCondition(owner.CommonStatus().Conditions, appv1.ConditionApplied)
-	if c == nil || c.Reason != appv1.ReasonOverridden {
-		return ""
-	}
-	return c.Message
+	return c != nil && c.Reason == appv1.ReasonOverridden
 }

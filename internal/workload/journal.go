@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"context"
 	"errors"
 	"slices"
 
@@ -12,15 +11,6 @@ import (
 // Journal has the outcomes of the dry runs of one plan. It is for one goroutine. A reconcile has none: a nil journal notes nothing.
 type Journal struct {
 	outcomes []apply.Outcome
-}
-
-// Apply carries out a request in a mode, and notes the outcomes of a plan.
-func (r *Reconciler) Apply(ctx context.Context, req *apply.Request, mode apply.Mode) (apply.Outcomes, error) {
-	request := *req
-	request.Before.Deleted = r.Journal.deletedKinds()
-	done, err := r.Engine.Run(ctx, request, mode)
-	r.Journal.noteOutcomes(&done, mode)
-	return done, err
 }
 
 // noteOutcomes notes the outcomes of one request. A local run of a plan, for a tier that waits, is no part of the plan but for its

@@ -53,7 +53,6 @@ func (a *Outcomes) followedBy(b *Outcomes) *Outcomes {
 	all.auxiliary, all.auxiliaryKnown = slices.Concat(a.auxiliary, b.auxiliary), a.auxiliaryKnown || b.auxiliaryKnown
 	all.troubles = slices.Concat(a.troubles, b.troubles)
 	all.serviceGrace = cmp.Or(a.serviceGrace, b.serviceGrace)
-	all.SecretChecked = b.SecretChecked
 	return &all
 }
 

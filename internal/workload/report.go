@@ -196,8 +196,10 @@ type liveReport struct {
 func aboutDeployment(in *Input, want *decision, done *Outcomes, earlier string) liveReport {
 	seen, deployment := done.Seen, done.Seen.Deployment()
 	live := liveReport{status: in.Before}
-	var missing bool
-	if live.status.Workload, live.pods, missing = StatusOf(in, seen, want.today, want.lost, false); missing {
+	if deployment != nil && seen.isOwned(in.Owner) {
+		live.status.Workload, live.pods = StatusOf(in, seen, want.today)
+	} else {
+		live.status.Workload, live.pods = MissingStatus(in, seen, want.lost)
 		live.pods = withPrerequisite(live.pods, done.auxiliary)
 	}
 	var kept string
@@ -229,25 +231,11 @@ func aboutDatabase(in *Input, want *decision, done *Outcomes, _ string) liveRepo
 	return live
 }
 
-// StatusOf returns the status of a live Deployment and its Service, and the health of the pods. missing is true if the owner has no
-// Deployment yet. today are the inputs of a new workload. lost is true where there was a Deployment that cannot be rebuilt, foreign where
-// the Deployment of another controller is reported on.
-func StatusOf(in *Input, seen *Observed, today resource.Inputs, lost, foreign bool) (status appv1.WorkloadStatus, pods health.Verdict, missing bool) {
-	before := &in.Before.Workload
-	status.CommonStatus = before.CommonStatus
-	if seen.Service != nil && metav1.IsControlledBy(seen.Service, in.Owner) {
-		status.Endpoint = resource.Endpoint(seen.Service)
-	}
+// StatusOf returns the status of the live Deployment of an observation, whoever controls it, and of the Service of the owner, and the health of
+// the pods. today are the inputs of a new workload, none for a Deployment that was built by others.
+func StatusOf(in *Input, seen *Observed, today resource.Inputs) (appv1.WorkloadStatus, health.Verdict) {
 	live := seen.Deployment()
-	if live == nil || !foreign && !metav1.IsControlledBy(live, in.Owner) {
-		if lost || in.Tier != "" {
-			// These fields record that the workload object existed.
-			status.Selector, status.Rendering = before.Selector, before.Rendering
-		}
-		status.Ready = fmt.Sprintf("0/%d", ptr.Deref(in.Spec.Workload().Replicas, 1))
-		pods.Reason, pods.Message = appv1.ReasonProgressing, fmt.Sprintf(messageNotCreatedYet, "Deployment", in.Name)
-		return status, pods, true
-	}
+	status := withoutFigures(in, seen)
 	status.Ready = fmt.Sprintf("%d/%d", live.Status.ReadyReplicas, ptr.Deref(live.Spec.Replicas, 1))
 	status.Replicas = live.Status.Replicas
 	status.UpdatedReplicas = live.Status.UpdatedReplicas
@@ -255,7 +243,27 @@ func StatusOf(in *Input, seen *Observed, today resource.Inputs, lost, foreign bo
 	status.AvailableReplicas = live.Status.AvailableReplicas
 	status.UnavailableReplicas = live.Status.UnavailableReplicas
 	status.Selector = metav1.FormatLabelSelector(live.Spec.Selector)
-	return withInputs(status, live, today), podsOf(seen.Verdict, seen.Service), false
+	return withInputs(status, live, today), podsOf(seen.Verdict, seen.Service)
+}
+
+// MissingStatus is StatusOf for an owner without a Deployment. lost is true if there was one that cannot be rebuilt.
+func MissingStatus(in *Input, seen *Observed, lost bool) (appv1.WorkloadStatus, health.Verdict) {
+	status, before := withoutFigures(in, seen), &in.Before.Workload
+	if lost || in.Tier != "" {
+		// These fields record that the workload object existed.
+		status.Selector, status.Rendering = before.Selector, before.Rendering
+	}
+	status.Ready = fmt.Sprintf("0/%d", ptr.Deref(in.Spec.Workload().Replicas, 1))
+	return status, health.Verdict{Reason: appv1.ReasonProgressing, Message: fmt.Sprintf(messageNotCreatedYet, "Deployment", in.Name)}
+}
+
+// withoutFigures returns the part of a status that does not depend on the Deployment.
+func withoutFigures(in *Input, seen *Observed) appv1.WorkloadStatus {
+	status := appv1.WorkloadStatus{CommonStatus: in.Before.Workload.CommonStatus}
+	if seen.Service != nil && metav1.IsControlledBy(seen.Service, in.Owner) {
+		status.Endpoint = resource.Endpoint(seen.Service)
+	}
+	return status
 }
 
 // podsOf returns the health of the pods, or why their Service is not ready for its clients.

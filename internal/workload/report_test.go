@@ -62,7 +62,11 @@ func TestReportStatus(t *testing.T) {
 			c.change(&how)
 		}
 		d.Tier = how.tier
-		got, pods, _ := StatusOf(d, c.seen.WithObject(c.seen.Object), resource.Inputs{Rendering: 2}, how.lost, how.foreign)
+		seen := c.seen.WithObject(c.seen.Object)
+		got, pods := MissingStatus(d, seen, how.lost)
+		if seen.Deployment() != nil && (how.foreign || seen.isOwned(d.Owner)) {
+			got, pods = StatusOf(d, seen, resource.Inputs{Rendering: 2})
+		}
 		if len(got.Conditions) != 1 {
 			t.Errorf("%s: the conditions are %v", name, got.Conditions)
 		}

@@ -66,7 +66,7 @@ func (r *Reconciler) newApplyRequest(ctx context.Context, in *Input, w *resource
 			grace := remainingGrace(r.ServiceGrace, in, w, obj, seen)
 			waits, serviceGrace = grace > 0, max(serviceGrace, grace)
 		}
-		if !waits || r.Mode == apply.DryRun { // A plan has what follows, too.
+		if !waits || r.isPlan() { // A plan has what follows, too.
 			req.Prune = append(req.Prune, obj)
 		}
 	}
@@ -91,7 +91,7 @@ func NewRequest(in *Input, objects ...apply.Object) *apply.Request {
 		Manager: in.fieldManager(),
 		Objects: objects,
 		Policy:  apply.Policy{Adopt: in.adoptsObjects(), AcceptOverrides: annotations[appv1.AnnotationAcceptOverrides] == "true"},
-		Before:  apply.Before{Existed: in.existedBefore(), Overridden: in.overriddenMessage()},
+		Before:  apply.Before{Existed: in.existedBefore(), Overridden: in.isOverridden()},
 	}
 }
 
@@ -130,7 +130,7 @@ func (r *Reconciler) ApplyDeployment(ctx context.Context, in *Input, seen *Obser
 		return FailApply(seen, err)
 	}
 	adopts := AdoptsObject(req)
-	done, err := r.Apply(ctx, req, r.Mode)
+	done, err := r.RunRequest(ctx, req, r.Mode)
 	if err == nil {
 		seen = seen.withoutPruned(req.Prune)
 	}
@@ -138,6 +138,15 @@ func (r *Reconciler) ApplyDeployment(ctx context.Context, in *Input, seen *Obser
 	out.Changes = []apply.ChangeSet{append(freed, done.Changes()...)}
 	out.Err = reconciler.Aggregate(nameRestart(in, err, adopts), headless)
 	return out
+}
+
+// RunRequest carries out a request in a mode, and notes the outcomes of a plan.
+func (r *Reconciler) RunRequest(ctx context.Context, req *apply.Request, mode apply.Mode) (apply.Outcomes, error) {
+	request := *req
+	request.Before.Deleted = r.Journal.deletedKinds()
+	done, err := r.Engine.Run(ctx, request, mode)
+	r.Journal.noteOutcomes(&done, mode)
+	return done, err
 }
 
 // limitRequest changes a new request to a part of a workload.
@@ -175,7 +184,7 @@ func addCanary(req *apply.Request, seen *Observed, canary *canaryChange) {
 
 // PlanRequest finds out, without a request to the API server, whether there is anything to apply.
 func (r *Reconciler) PlanRequest(ctx context.Context, req *apply.Request, seen *Observed, grace time.Duration) *Outcomes {
-	done, err := r.Apply(ctx, req, apply.Local)
+	done, err := r.RunRequest(ctx, req, apply.Local)
 	out, changes := NewOutcomes(seen, &done, grace), done.Changes()
 	out.Changes = nil // Nothing is written.
 	out.Seen, out.Err, out.Refused, out.notWritten = seen, err, nil, false

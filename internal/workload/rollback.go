@@ -13,6 +13,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/health"
+	"huolala.cn/app-operator/internal/message"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
 )
@@ -108,15 +109,7 @@ func (c decider) wishRollback(mark holdMark) holdWish {
 
 // cutCause returns the cause of a rollout that makes no progress, as far as it is kept.
 func cutCause(verdict *health.Verdict) string {
-	return verdict.Reason + ": " + cutText(verdict.Detail, maxFailedCause)
-}
-
-// cutText returns the beginning of a text that is longer than a number of bytes.
-func cutText(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
+	return verdict.Reason + ": " + message.Truncate(verdict.Detail, maxFailedCause)
 }
 
 // rolloutOf returns a key for a rollout and its last good ReplicaSet.

@@ -158,7 +158,7 @@ func (r *Reconciler) freeNodePorts(ctx context.Context, in *Input, w *resource.W
 	if len(req.Prune) == 0 {
 		return nil, nil
 	}
-	done, err := r.Apply(ctx, req, r.Mode)
+	done, err := r.RunRequest(ctx, req, r.Mode)
 	return done.Changes(), err
 }
 

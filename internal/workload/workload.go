@@ -30,7 +30,7 @@ type Reconciler struct {
 	Live client.Reader
 	// ClusterKinds knows which of the kinds are there that a cluster may lack. Nil stands for a cluster with all kinds.
 	ClusterKinds *clusterkinds.Kinds
-	// Engine writes the children, in a plan by dry runs (Mode). Journal has the outcomes of a plan. It is nil in a reconcile.
+	// Engine writes the children, in a plan by dry runs (Mode). Journal has the outcomes of a plan, and is nil in a reconcile.
 	Engine  *apply.Engine
 	Mode    apply.Mode
 	Journal *Journal
@@ -75,6 +75,9 @@ type Result struct {
 	SecretChecked bool
 }
 
+// isPlan reports whether the reconcile is the dry run of a plan, which writes nothing.
+func (r *Reconciler) isPlan() bool { return r.Mode == apply.DryRun }
+
 // Reconcile observes the objects of a workload, decides which spec is in force, applies that spec, and reports.
 func (r *Reconciler) Reconcile(ctx context.Context, in *Input) (Result, error) {
 	in, err := r.takeDefaults(ctx, in)
@@ -92,7 +95,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, in *Input) (Result, error) {
 
 // ReconcileObserved is Reconcile for a workload that was observed already, with the function that applies its objects. If a part of the
 // present spec is refused, the last applied spec stays in force: that is the only second attempt.
-func (r *Reconciler) ReconcileObserved(ctx context.Context, in *Input, observed *Observed, apply Applier) (Result, error) {
+func (r *Reconciler) ReconcileObserved(ctx context.Context, in *Input, observed *Observed, applyWorkload Applier) (Result, error) {
 	want, seen, err := r.reachDecision(ctx, in, observed)
 	if err != nil {
 		return Result{Status: in.Before, Seen: observed}, err
@@ -102,24 +105,24 @@ func (r *Reconciler) ReconcileObserved(ctx context.Context, in *Input, observed 
 	}
 	done := &Outcomes{Seen: seen}
 	if want.workload != nil {
-		done = apply(ctx, in, seen, want.workload, want.how)
+		done = applyWorkload(ctx, in, seen, want.workload, want.how)
 	}
 	if next, ok := r.newDecider(in, done.Seen).afterRefusal(want, done); ok {
 		r.rememberDecision(ctx, in, next)
 		if next.workload != nil {
-			done = done.followedBy(apply(ctx, in, done.Seen, next.workload, next.how))
+			done = done.followedBy(applyWorkload(ctx, in, done.Seen, next.workload, next.how))
 		}
 		want = next
 	} else if want.isApplied(done) {
 		r.Records.Forget(in.Key())
 	}
-	if want.job.spec != nil && done.Err == nil && r.Journal == nil {
+	if want.job.spec != nil && done.Err == nil && !r.isPlan() {
 		done = done.followedBy(r.startJob(ctx, in, &want.job, done))
 	}
 	return newResult(in, want, done)
 }
 
-// maxRounds is how often decide is called at most: it can ask for a ReplicaSet, and for content.
+// maxRounds is how often decideSpec is called at most: it can ask for a ReplicaSet, and for content.
 const maxRounds = 3
 
 // reachDecision returns the decision on the spec in force, and the observation with everything that was read for the decision.
@@ -149,7 +152,7 @@ func (r *Reconciler) reachDecision(ctx context.Context, in *Input, seen *Observe
 
 // newDecider returns the decider for an observation.
 func (r *Reconciler) newDecider(in *Input, seen *Observed) decider {
-	return decider{compare: r.Engine, in: in, seen: seen, secrets: in.followsContent() && r.Content.Secrets(), foresees: r.Journal != nil}
+	return decider{compare: r.Engine, in: in, seen: seen, secrets: in.followsContent() && r.Content.Secrets(), foresees: r.isPlan()}
 }
 
 // readNeed returns the observation with the answer to a need of a decision.

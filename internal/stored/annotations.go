@@ -1,0 +1,26 @@
+package stored
+
+import (
+	"maps"
+	"slices"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// readAnnotations has the annotations of a custom resource that reconciles read, but for the record of a tutorial, with the maximum length in
+// bytes of a value that the cache keeps as it is. The value of a refresh is recorded, a hold is the name of an object, and the two of a canary
+// are a UID.
+var readAnnotations = map[string]int{
+	appv1.AnnotationAdopt: 16, appv1.AnnotationAcceptOverrides: 16, appv1.AnnotationRefresh: 64 << 10, appv1.AnnotationHold: 253,
+	appv1.AnnotationPromote: 64, appv1.AnnotationAbort: 64,
+}
+
+// ReadAnnotations returns the names of the annotations that reconciles read, sorted: a change of one of them changes the effect of a spec.
+func ReadAnnotations() []string { return slices.Sorted(maps.Keys(readAnnotations)) }
+
+// AnnotationLimit returns the maximum length in bytes of the value of an annotation that the cache keeps as it is. ok is false for an annotation
+// that reconciles do not read.
+func AnnotationLimit(name string) (most int, ok bool) {
+	most, ok = readAnnotations[name]
+	return most, ok
+}
