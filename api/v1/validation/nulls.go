@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// nullWarnings warns of a null in the patch of the pod template that a client has dropped. Client-side apply sends no null of a custom
+// nullWarnings warns of a null in a patch of a pod template, at a path in the resource, that a client has dropped. Client-side apply sends no null of a custom
 // resource, at its creation neither, so the patch that arrives does not have it; the annotation in which the client records the file still has it.
 func nullWarnings(obj metav1.Object, patch *runtime.RawExtension, path *field.Path) []string {
 	const null = "null"
@@ -20,16 +20,15 @@ func nullWarnings(obj metav1.Object, patch *runtime.RawExtension, path *field.Pa
 	if patch == nil || !strings.Contains(applied, null) {
 		return nil
 	}
-	var file struct {
-		Spec struct {
-			PodTemplatePatch any `json:"podTemplatePatch"`
-		} `json:"spec"`
-	}
-	var stored any
+	var file, stored any
 	if json.Unmarshal([]byte(applied), &file) != nil || json.Unmarshal(patch.Raw, &stored) != nil {
 		return nil // Another client has written the annotation, or the rules of the patch refuse it.
 	}
-	if at := droppedNull(file.Spec.PodTemplatePatch, stored, path); at != nil {
+	for name := range strings.SplitSeq(path.String(), ".") {
+		object, _ := file.(map[string]any)
+		file = object[name]
+	}
+	if at := droppedNull(file, stored, path); at != nil {
 		return []string{warning(at, messageNullDropped)}
 	}
 	return nil

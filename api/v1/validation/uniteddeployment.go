@@ -1,6 +1,8 @@
 package validation
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -21,5 +23,7 @@ func UnitedDeploymentWarnings(ud *appv1.UnitedDeployment) []string {
 	if ud.Spec.Template == nil {
 		return said
 	}
-	return append(said, warnings(ud.Spec.Template, ud.Spec.Replicas, corev1.ServiceTypeClusterIP, field.NewPath("spec", "template"))...)
+	path := field.NewPath("spec", "template")
+	return slices.Concat(said, nullWarnings(ud, ud.Spec.Template.PodTemplatePatch, path.Child("podTemplatePatch")),
+		warnings(ud.Spec.Template, ud.Spec.Replicas, corev1.ServiceTypeClusterIP, path))
 }
