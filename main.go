@@ -25,8 +25,12 @@ import (
 // version and commit are set by the linker.
 var version, commit = "dev", "unknown"
 
-// maxNamespaceCache is the largest value of --namespace-cache-mib: no manager has a TiB.
-const maxNamespaceCache = 1 << 20
+// The largest values of flags: no manager has a TiB of memory, or work for more workers, or an API server for more requests.
+const (
+	maxNamespaceCache = 1 << 20
+	maxWorkers        = 1000
+	maxQPS            = 100_000
+)
 
 func main() {
 	if err := run(); err != nil {
@@ -71,6 +75,21 @@ func (f *flags) bind(fs *flag.FlagSet) {
 	f.zap.BindFlags(fs)
 }
 
+// check returns an error that names the flag with a value that has no meaning, or an argument that no flag takes.
+func (f *flags) check(fs *flag.FlagSet) error {
+	switch {
+	case fs.NArg() > 0:
+		return fmt.Errorf("%q is no flag, and it and all after it would have no effect; the value of a switch needs \"=\", as in --leader-elect=true", fs.Arg(0))
+	case f.namespaceCache < 1 || f.namespaceCache > maxNamespaceCache:
+		return fmt.Errorf("--namespace-cache-mib must be from 1 to %d, and is %d", maxNamespaceCache, f.namespaceCache)
+	case f.workers < 1 || f.workers > maxWorkers:
+		return fmt.Errorf("--max-concurrent-reconciles must be from 1 to %d, and is %d", maxWorkers, f.workers)
+	case f.qps != -1 && !(f.qps > 0 && f.qps <= maxQPS): // NaN is neither.
+		return fmt.Errorf("--kube-api-qps must be -1, or above 0 and at most %d, and is %g", maxQPS, f.qps)
+	}
+	return nil
+}
+
 func (f *flags) options() controllers.Options {
 	opts := controllers.Options{
 		Namespaces:     controllers.ParseNamespaces(os.Getenv("WATCH_NAMESPACE")),
@@ -102,14 +121,14 @@ func run() error {
 	var f flags
 	f.bind(flag.CommandLine)
 	flag.Parse()
+	if err := f.check(flag.CommandLine); err != nil {
+		return err
+	}
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&f.zap)))
 
 	cfg, err := ctrl.GetConfig()
 	if err != nil {
 		return fmt.Errorf("kubeconfig: %w", err)
-	}
-	if f.namespaceCache < 1 || f.namespaceCache > maxNamespaceCache {
-		return fmt.Errorf("--namespace-cache-mib must be from 1 to %d, and is %d", maxNamespaceCache, f.namespaceCache)
 	}
 	cfg.QPS, cfg.Burst = float32(f.qps), max(1, int(2*f.qps))
 	opts := f.options()

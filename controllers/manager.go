@@ -51,6 +51,10 @@ const syncTimeout = 365 * 24 * time.Hour
 // renewDeadline is how long a leader tries to renew its lease where the options leave that to controller-runtime.
 const renewDeadline = 10 * time.Second
 
+// ShutdownTimeout is how long a manager that ends waits for its reconciles and servers where the options have no other time. It is less than the
+// grace period of the pod in config/manager, so that the lease is released before the pod is killed.
+const ShutdownTimeout = 20 * time.Second
+
 // Options say how to run the controllers. The fields of the embedded options that NewManager sets itself are
 // overwritten: scheme, cache, client and controller defaults.
 type Options struct {
@@ -121,6 +125,9 @@ func NewManager(cfg *rest.Config, opts Options) (*Manager, error) {
 		Cache:      &client.CacheOptions{EnableReadYourWritesConsistency: ptr.To(true)},
 	}
 	opts.Controller = controllerDefaults(&opts)
+	if opts.GracefulShutdownTimeout == nil {
+		opts.GracefulShutdownTimeout = ptr.To(ShutdownTimeout)
+	}
 	if opts.Clock == nil {
 		opts.Clock = clock.RealClock{}
 	}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -336,5 +338,22 @@ func TestMappersOfABrokenCache(t *testing.T) {
 		if got := len(requests); (got == 1) != (k.index == "") {
 			t.Errorf("%s: %v", k.Name, requests)
 		}
+	}
+}
+
+// TestShutdownEndsBeforeThePod checks that a manager which waits as long as it may for its reconciles still releases its lease before the
+// kubelet kills its pod.
+func TestShutdownEndsBeforeThePod(t *testing.T) {
+	manifest, err := os.ReadFile("../config/manager/manager.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stated := regexp.MustCompile(`(?m)^ *terminationGracePeriodSeconds: ([0-9]+)$`).FindSubmatch(manifest)
+	if stated == nil {
+		t.Fatal("the pod has no grace period")
+	}
+	grace, err := time.ParseDuration(string(stated[1]) + "s")
+	if least := ShutdownTimeout + 5*time.Second; err != nil || grace < least {
+		t.Errorf("the grace period is %s (%v), want %s at least", grace, err, least)
 	}
 }

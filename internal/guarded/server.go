@@ -18,8 +18,8 @@ import (
 	"huolala.cn/app-operator/internal/metrics"
 )
 
-// stopTimeout is how long a server that ends waits for its requests.
-const stopTimeout = time.Minute
+// stopTimeout is how long a server that ends waits for its requests: less than the manager waits for its servers.
+const stopTimeout = 15 * time.Second
 
 // refusedRequests counts refused requests and connections.
 var refusedRequests = metrics.RequestsRefused.NewCounter()
