@@ -24,8 +24,16 @@ func ending() []os.Signal {
 	return signals
 }
 
+// untilSignal returns a context that ends with the first signal of ending. A second Ctrl-C or SIGTERM ends the plug-in at once, whatever it does. A
+// second hangup does nothing, as the end of a terminal sends several: a command still deletes its Job after the first.
+func untilSignal() (ctx context.Context, stop context.CancelFunc) {
+	ctx, stop = signal.NotifyContext(context.Background(), ending()...)
+	context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM) })
+	return ctx, stop
+}
+
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), ending()...)
+	ctx, stop := untilSignal()
 	code := cli.Run(ctx, cli.Program{
 		Path: os.Args[0], Args: os.Args[1:], Version: version, Commit: commit, In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Getenv: os.Getenv,

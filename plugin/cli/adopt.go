@@ -71,7 +71,7 @@ func (r *root) adoptResource(ctx context.Context, c *clients, t target, o *adopt
 		fmt.Fprintln(r.Out, "There is nothing to take over; nothing was changed")
 		return nil
 	}
-	if err := r.askConfirmation(o.yes, adoptQuestion(t, p, o.restart)); err != nil {
+	if err := r.askConfirmation(ctx, o.yes, adoptQuestion(t, p, o.restart)); err != nil {
 		return err
 	}
 	changed, err := c.annotateResource(ctx, t, appv1.AnnotationAdopt, mode)
@@ -167,13 +167,19 @@ func (c *clients) annotateResource(ctx context.Context, t target, key string, va
 // untilAdopted waits until the spec is in force, including all tiers that wait for an earlier one. It returns an obstacle as the error, and
 // the annotation stays.
 func (r *root) untilAdopted(ctx context.Context, c *clients, t target, timeout time.Duration) error {
+	again := r.newRetrier(t.String(), timeout)
 	for began := time.Now(); ; sleepFor(ctx, waitEvery) {
 		now, err := c.clientOf(t.kind, t.namespace).getResource(ctx, t.name)
+		err = inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
+		case again.wantsRetry(err):
+			continue
+		case isTransient(err):
+			return adoptionTimeout(t, timeout, err.Error())
 		case err != nil:
-			return inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
+			return err
 		case now.ObjectMeta.DeletionTimestamp != nil:
 			return errors.New(now.ObjectName() + " is being deleted, and takes over nothing")
 		case view.InForce(&now):
@@ -188,8 +194,13 @@ func (r *root) untilAdopted(ctx context.Context, c *clients, t target, timeout t
 			return errors.New(said)
 		}
 		if time.Since(began) > timeout {
-			return &exit{exitTimeout, fmt.Sprintf("%s has not taken over its objects after %s: %s. The annotation %s stays; "+
-				"run the command again to wait on", t, timeout, strings.TrimSuffix(said, "."), appv1.AnnotationAdopt)}
+			return adoptionTimeout(t, timeout, said)
 		}
 	}
+}
+
+// adoptionTimeout returns the error of an adoption that is not known to be done in time, with the last words of the operator or of the API server.
+func adoptionTimeout(t target, timeout time.Duration, said string) error {
+	return &exit{exitTimeout, fmt.Sprintf("%s has not taken over its objects after %s: %s. The annotation %s stays; "+
+		"run the command again to wait on", t, timeout, strings.TrimSuffix(said, "."), appv1.AnnotationAdopt)}
 }

@@ -86,7 +86,7 @@ func (f *runFollower) logWithInput(ctx context.Context, pod string) error {
 // unlessEnded returns the error of a connection with the command as a uselessRun, as the command would wait for its input forever. It returns
 // nil if the command has ended.
 func (f *runFollower) unlessEnded(ctx context.Context, err error) error {
-	if run, stateErr := f.readState(ctx); stateErr == nil && (run.ExitCode != nil || run.Over) {
+	if run, stateErr := f.readState(ctx, answerWithin); stateErr == nil && (run.ExitCode != nil || run.Over) {
 		return nil
 	}
 	return uselessRun{inWords(err, "attach to", "the pod of Job "+f.job.Name, f.job.Namespace)}

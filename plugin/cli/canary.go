@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/plugin/view"
@@ -16,7 +17,7 @@ type canaryStep struct {
 	annotation string
 	question   string
 	done       string
-	// needsReady is true where the pods of the canary must be ready, unless the user forces the step.
+	// needsReady is true where nothing may be in the way of the promotion of the canary, unless the user forces the step.
 	needsReady bool
 }
 
@@ -39,7 +40,7 @@ func (r *root) promoteCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "Do not ask.")
 	cmd.Flags().BoolVar(&wait, "wait", false, "Wait until it is ready.")
-	cmd.Flags().BoolVar(&force, "force", false, "Promote a canary whose pods are not ready, too.")
+	cmd.Flags().BoolVar(&force, "force", false, "Promote a canary whose pods are not ready, or whose resource is paused with another change, too.")
 	return cmd
 }
 
@@ -76,12 +77,12 @@ func (r *root) stepCanary(ctx context.Context, c *clients, t target, step *canar
 		return err
 	}
 	asked := now.Canary
-	if err := r.askConfirmation(yes, fmt.Sprintf(step.question, now.ObjectName(), view.CleanText(asked.Image))); err != nil {
+	if err := r.askConfirmation(ctx, yes, fmt.Sprintf(step.question, now.ObjectName(), view.CleanText(asked.Image))); err != nil {
 		return err
 	}
 	resource, err := c.changeResource(ctx, t, func(now *view.Resource) (map[string]any, error) {
-		if now.Canary == nil || now.Canary.UID != asked.UID {
-			return nil, fmt.Errorf("the canary of %s is another one meanwhile, and nothing was changed; see \"%s\"", now.ObjectName(), t.commandLine("why"))
+		if err := checkSameCanary(now, t, asked.UID); err != nil {
+			return nil, err
 		}
 		if now.ObjectMeta.Annotations[step.annotation] == string(asked.UID) {
 			return nil, errUnchanged
@@ -95,6 +96,14 @@ func (r *root) stepCanary(ctx context.Context, c *clients, t target, step *canar
 	return nil
 }
 
+// checkSameCanary returns an error if a resource has another canary than the user was asked about, or none.
+func checkSameCanary(now *view.Resource, t target, asked types.UID) error {
+	if now.Canary == nil || now.Canary.UID != asked {
+		return fmt.Errorf("the canary of %s is another one meanwhile, and nothing was changed; see \"%s\"", now.ObjectName(), t.commandLine("why"))
+	}
+	return nil
+}
+
 // checkCanary returns an error if a resource has no canary for a step.
 func checkCanary(now *view.Resource, t target, step *canaryStep) error {
 	if err := checkNotDeleting(now); err != nil {
@@ -103,13 +112,8 @@ func checkCanary(now *view.Resource, t target, step *canaryStep) error {
 	if now.Canary == nil {
 		return fmt.Errorf("%s has no canary that waits; see \"%s\"", now.ObjectName(), t.commandLine("why"))
 	}
-	if step.needsReady && !now.CanaryReady() {
-		return fmt.Errorf("%d of %d pods of the canary of %s are ready; see \"%s\", or add --force",
-			now.Canary.Ready, now.Canary.Pods, now.ObjectName(), t.commandLine("why"))
-	}
-	if step.needsReady && now.Paused && len(now.Status.Pending) > 0 {
-		return fmt.Errorf("%s is paused, and a change waits, which may be another one than that of the canary: %s. Resume it by \"%s\" first, or add --force",
-			now.ObjectName(), now.Status.Pending[0], t.commandLine("resume"))
+	if obstacle := now.PromotionObstacle(); step.needsReady && obstacle != "" {
+		return errors.New(obstacle)
 	}
 	return nil
 }

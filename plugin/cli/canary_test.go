@@ -4,9 +4,14 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 
+	"huolala.cn/app-operator/api/client/clientset/versioned"
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/plugin/ui"
 	"huolala.cn/app-operator/plugin/view"
 )
 
@@ -45,5 +50,46 @@ func TestCheckCanary(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestPagesPromoteAsTheCommand has the pages carry out a promotion or removal: they refuse the canaries that the commands refuse.
+func TestPagesPromoteAsTheCommand(t *testing.T) {
+	kind, _ := view.KindOf("App")
+	const uid = "1"
+	for name, c := range map[string]struct {
+		change          func(*appv1.App)
+		value           string
+		promote, remove string
+	}{
+		"it is ready":  {func(*appv1.App) {}, uid, "", ""},
+		"it is not":    {func(app *appv1.App) { app.Status.Canary.Ready, app.Status.Conditions = 1, nil }, uid, "1 of 2 pods", ""},
+		"another one":  {func(*appv1.App) {}, "2", "is another one meanwhile", "is another one meanwhile"},
+		"none":         {func(app *appv1.App) { app.Status.Canary = nil }, uid, "has no canary that waits", "has no canary that waits"},
+		"paused":       {func(app *appv1.App) { app.Spec.Paused = true }, uid, "", ""},
+		"other change": {func(app *appv1.App) { app.Spec.Paused, app.Status.Pending = true, []string{"1 change waits"} }, uid, "promote web --force -n shop", ""},
+	} {
+		for do, want := range map[string]string{ui.Promote: c.promote, ui.Abort: c.remove} {
+			app := &appv1.App{ObjectMeta: objectMeta("web")}
+			app.Status.Canary = &appv1.CanaryStatus{Name: "web-canary", UID: uid, Pods: 2, Ready: 2}
+			app.Status.Conditions = []metav1.Condition{{Type: appv1.ConditionCanaryReady, Status: metav1.ConditionTrue}}
+			c.change(app)
+			f := newFakeServer(t, map[string]runtime.Object{"apps/web": app})
+			client, err := versioned.NewForConfig(&rest.Config{Host: f.url})
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, act := &actor{clients: &clients{app: client}}, ui.Action{Kind: kind, Namespace: namespaceOfTests, Name: "web", Do: do, Value: c.value}
+			err = a.PerformAction(t.Context(), act, app.ResourceVersion)
+			if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || !apierrors.IsBadRequest(err)) || (len(f.writes) > 0) != (err == nil) {
+				t.Errorf("%s, %s: %v, want %q; writes %q", name, do, err, want, f.writes)
+			}
+			if want == "" {
+				continue
+			}
+			if _, err := a.ProposeAction(t.Context(), act); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s, the plan of %s: %v, want %q", name, do, err, want)
+			}
+		}
 	}
 }

@@ -113,6 +113,21 @@ func eachOf[L runtime.Object](ctx context.Context, c lister[L], chunk int64, opt
 	})
 }
 
+// visitEach calls visit for each object of a list that is requested in chunks, chunk after chunk, until visit returns an error, and returns that error.
+// No chunk is requested after it. An object may be visited twice if the list expires in between.
+func visitEach[L runtime.Object](ctx context.Context, c lister[L], chunk int64, visit func(runtime.Object) error) error {
+	p := pager.New(func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+		list, err := c.List(ctx, opts)
+		if err == nil {
+			err = meta.EachListItem(list, visit)
+		}
+		return list, err
+	})
+	p.PageSize = chunk
+	_, _, err := p.List(ctx, metav1.ListOptions{})
+	return err
+}
+
 // clientOf returns the client of a kind in a namespace; in all for an empty one.
 func (c *clients) clientOf(kind view.Kind, namespace string) kindClient {
 	return kindClient{gentype.NewClientWithList(

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -39,7 +37,7 @@ func (r *root) ejectCommand() *cobra.Command {
 			return r.ejectResource(ctx, c, t, &o)
 		}),
 	}
-	cmd.Flags().StringVarP(&o.folder, "output", "o", "", "Write a file for each object into this folder.")
+	cmd.Flags().StringVarP(&o.folder, "output", "o", "", "Write a file for each object into this folder, and none over a file with another content.")
 	cmd.Flags().BoolVar(&o.remove, "delete", false, "Delete the resource, and leave its children as they are.")
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask.")
 	return cmd
@@ -69,25 +67,16 @@ func (r *root) ejectResource(ctx context.Context, c *clients, t target, o *eject
 	default:
 		return fmt.Errorf("%s has no child yet; see \"%s\"", s.Resource.ObjectName(), t.commandLine("why"))
 	}
-	for _, child := range children {
-		text, err := manifestOf(child)
-		if err != nil {
-			return err
-		}
-		if err := r.writeManifest(o.folder, child, text); err != nil {
-			return err
-		}
+	if err := r.writeManifests(o.folder, children); err != nil || !o.remove {
+		return err
 	}
-	if !o.remove {
-		return nil
-	}
-	if err := r.askConfirmation(o.yes, fmt.Sprintf("Delete %s, and leave its %d children?", s.Resource.ObjectName(), len(children))); err != nil {
+	if err := r.askConfirmation(ctx, o.yes, fmt.Sprintf("Delete %s, and leave its %d children?", s.Resource.ObjectName(), len(children))); err != nil {
 		return err
 	}
 	r.warnGitOps(&s.Resource)
-	orphan, meta := metav1.DeletePropagationOrphan, &s.Resource.ObjectMeta
+	orphan, live := metav1.DeletePropagationOrphan, &s.Resource.ObjectMeta
 	err = c.clientOf(t.kind, t.namespace).Delete(ctx, t.name, metav1.DeleteOptions{
-		PropagationPolicy: &orphan, Preconditions: &metav1.Preconditions{UID: &meta.UID, ResourceVersion: &meta.ResourceVersion},
+		PropagationPolicy: &orphan, Preconditions: &metav1.Preconditions{UID: &live.UID, ResourceVersion: &live.ResourceVersion},
 	})
 	if apierrors.IsConflict(err) {
 		return fmt.Errorf("%s has been changed meanwhile, and was not deleted: run it again", s.Resource.ObjectName())
@@ -252,25 +241,28 @@ func keptMarks(marks map[string]string) map[string]any {
 	return found
 }
 
-// writeManifest prints a manifest, or writes it into a file of the folder.
-func (r *root) writeManifest(folder string, child object, text []byte) error {
-	if folder == "" {
-		fmt.Fprintf(r.Out, "---\n%s", text)
-		return nil
+// writeManifests prints the manifests of objects, or writes each into a file of the folder: none if one of these files exists with another content.
+func (r *root) writeManifests(folder string, objects []object) error {
+	var files []outputFile
+	for _, obj := range objects {
+		text, err := manifestOf(obj)
+		if err != nil {
+			return err
+		}
+		if folder == "" {
+			fmt.Fprintf(r.Out, "---\n%s", text)
+			continue
+		}
+		file := outputFile{manifestPath(folder, obj), string(text)}
+		if _, err := file.isWritten(); err != nil {
+			return err
+		}
+		files = append(files, file)
 	}
-	path, err := manifestPath(folder, child)
-	if err != nil {
-		return err
+	for i := range files {
+		if err := r.writeFile(&files[i]); err != nil {
+			return err
+		}
 	}
-	if err := os.WriteFile(path, text, 0o644); err != nil {
-		return err
-	}
-	fmt.Fprintln(r.Out, "Wrote "+path)
 	return nil
-}
-
-// manifestPath returns the path of an object's file in a folder, and makes the folder if there is none.
-func manifestPath(folder string, obj object) (string, error) {
-	kind := strings.ToLower(obj.GetObjectKind().GroupVersionKind().Kind)
-	return filepath.Join(folder, kind+"-"+obj.GetName()+".yaml"), os.MkdirAll(folder, 0o755)
 }

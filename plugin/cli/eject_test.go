@@ -2,13 +2,18 @@ package cli
 
 import (
 	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 )
@@ -64,5 +69,49 @@ func TestEjectRemovesMarks(t *testing.T) {
 				t.Errorf("%s, %T: %s is sent, want %s", name, child, sent, c.want)
 			}
 		}
+	}
+}
+
+// TestEjectKeepsFiles ejects into a folder that has a file of the same name with another content: the error names the file, no file is written, and
+// nothing is deleted. A file with the same content is no obstacle.
+func TestEjectKeepsFiles(t *testing.T) {
+	app := &appv1.App{ObjectMeta: objectMeta("web")}
+	owners := []metav1.OwnerReference{{UID: app.UID, Controller: ptr.To(true)}}
+	d, service := appsv1.Deployment{ObjectMeta: objectMeta("web")}, corev1.Service{ObjectMeta: objectMeta("web")}
+	d.OwnerReferences, service.OwnerReferences = owners, owners
+	f := newFakeServer(t, map[string]runtime.Object{"apps/web": app})
+	f.answer = func(q *http.Request, _ string) runtime.Object {
+		switch {
+		case q.Method != http.MethodGet:
+			return nil
+		case strings.HasSuffix(q.URL.Path, "/deployments"):
+			return &appsv1.DeploymentList{Items: []appsv1.Deployment{d}}
+		case strings.HasSuffix(q.URL.Path, "/services"):
+			return &corev1.ServiceList{Items: []corev1.Service{service}}
+		}
+		return nil
+	}
+	folder := t.TempDir()
+	file := filepath.Join(folder, "service-web.yaml")
+	if err := os.WriteFile(file, []byte("edited"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, said := f.run(t, "eject", "web", "-o", folder, "--delete", "--yes")
+	if code != 1 || !strings.Contains(said, file+" exists; remove it, or write into another folder") || strings.Contains(out, "Wrote") || len(f.writes) > 0 {
+		t.Errorf("exit status %d, writes %q\n%s%s", code, f.writes, out, said)
+	}
+	text, err := os.ReadFile(file)
+	if entries, unread := os.ReadDir(folder); err != nil || unread != nil || string(text) != "edited" || len(entries) != 1 {
+		t.Errorf("%v, %v: the file has %q, the folder %v", err, unread, text, entries)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, said := f.run(t, "eject", "web", "-o", folder); code != 0 || strings.Count(out, "Wrote ") != 2 {
+		t.Errorf("into an empty folder: exit status %d\n%s%s", code, out, said)
+	}
+	code, out, said = f.run(t, "eject", "web", "-o", folder, "--delete", "--yes")
+	if code != 0 || strings.Count(out, "Unchanged ") != 2 || !strings.HasPrefix(strings.Join(f.writes, ""), "DELETE ") {
+		t.Errorf("a second time: exit status %d, writes %q\n%s%s", code, f.writes, out, said)
 	}
 }

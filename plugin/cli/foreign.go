@@ -155,6 +155,9 @@ func (c *clients) liveOf(ctx context.Context, wanted claim.Object) (claim.Object
 // userView is the claim.Cluster of a user.
 type userView struct{ c *clients }
 
+// errEnough ends a list whose further objects are not needed.
+var errEnough = errors.New("no further object is needed")
+
 // Selecting implements claim.Cluster.
 func (v userView) Selecting(ctx context.Context, namespace string, do func(claim.Object, *metav1.LabelSelector) bool) error {
 	deployments, err := v.c.kube.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{})
@@ -180,19 +183,30 @@ func (v userView) Selecting(ctx context.Context, namespace string, do func(claim
 
 // Templates implements claim.Cluster.
 func (v userView) Templates(ctx context.Context, namespace string, do func(claim.Object, *corev1.PodTemplateSpec) bool) error {
-	apps, batch, chunk, more := v.c.kube.AppsV1(), v.c.kube.BatchV1(), v.c.chunk, true
-	each := func(item runtime.Object) {
+	apps, batch, chunk := v.c.kube.AppsV1(), v.c.kube.BatchV1(), v.c.chunk
+	visit := func(item runtime.Object) error {
 		workload, ok := item.(claim.Object)
-		if template := claim.TemplateOf(item); more && ok && template != nil {
-			more = do(workload, template)
+		if template := claim.TemplateOf(item); ok && template != nil && !do(workload, template) {
+			return errEnough
+		}
+		return nil
+	}
+	for _, visitKind := range []func() error{
+		func() error { return visitEach(ctx, apps.Deployments(namespace), chunk, visit) },
+		func() error { return visitEach(ctx, apps.StatefulSets(namespace), chunk, visit) },
+		func() error { return visitEach(ctx, apps.DaemonSets(namespace), chunk, visit) },
+		func() error { return visitEach(ctx, batch.CronJobs(namespace), chunk, visit) },
+		func() error { return visitEach(ctx, batch.Jobs(namespace), chunk, visit) },
+	} {
+		err := visitKind()
+		if errors.Is(err, errEnough) {
+			return nil
+		}
+		if err != nil {
+			return err
 		}
 	}
-	all := metav1.ListOptions{}
-	return errors.Join(
-		eachOf(ctx, apps.Deployments(namespace), chunk, all, each), eachOf(ctx, apps.StatefulSets(namespace), chunk, all, each),
-		eachOf(ctx, apps.DaemonSets(namespace), chunk, all, each), eachOf(ctx, batch.CronJobs(namespace), chunk, all, each),
-		eachOf(ctx, batch.Jobs(namespace), chunk, all, each),
-	)
+	return nil
 }
 
 // AnyPod implements claim.Cluster.

@@ -3,19 +3,26 @@ package cli
 import (
 	"encoding/json"
 	"net/http"
+	"path"
+	"slices"
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"huolala.cn/app-operator/api/plan"
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/claim"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -105,4 +112,48 @@ func plannedCreation(t *testing.T, objects []resource.Object) *metav1.Status {
 		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: plan.ReasonAnswered,
 		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: plan.CauseAnswered, Message: string(data)}}},
 	}})
+}
+
+// TestTemplatesStop looks for an object among several pages and kinds: once it is found, no further list is requested.
+func TestTemplatesStop(t *testing.T) {
+	for name, c := range map[string]struct {
+		wanted string
+		lists  []string
+	}{
+		"on the first page":   {"Deployment 1", []string{"deployments"}},
+		"on the second page":  {"Deployment 2", []string{"deployments", "deployments"}},
+		"of the next kind":    {"StatefulSet 1", []string{"deployments", "deployments", "statefulsets"}},
+		"that does not exist": {"none", []string{"deployments", "deployments", "statefulsets", "daemonsets", "cronjobs", "jobs"}},
+	} {
+		var lists, seen []string
+		f := newFakeServer(t, nil)
+		f.answer = func(q *http.Request, _ string) runtime.Object {
+			kind := path.Base(q.URL.Path)
+			lists = append(lists, kind)
+			switch {
+			case kind == "deployments" && q.URL.Query().Get("continue") == "":
+				return &appsv1.DeploymentList{ListMeta: metav1.ListMeta{Continue: "more"}, Items: []appsv1.Deployment{{ObjectMeta: objectMeta("1")}}}
+			case kind == "deployments":
+				return &appsv1.DeploymentList{Items: []appsv1.Deployment{{ObjectMeta: objectMeta("2")}, {ObjectMeta: objectMeta("3")}}}
+			case kind == "statefulsets":
+				return &appsv1.StatefulSetList{Items: []appsv1.StatefulSet{{ObjectMeta: objectMeta("1")}}}
+			}
+			return nil
+		}
+		kube, err := kubernetes.NewForConfig(&rest.Config{Host: f.url})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = userView{&clients{kube: kube, chunk: 1}}.Templates(t.Context(), namespaceOfTests, func(workload claim.Object, _ *corev1.PodTemplateSpec) bool {
+			kind := "Deployment"
+			if _, ok := workload.(*appsv1.StatefulSet); ok {
+				kind = "StatefulSet"
+			}
+			seen = append(seen, kind+" "+workload.GetName())
+			return seen[len(seen)-1] != c.wanted
+		})
+		if err != nil || !slices.Equal(lists, c.lists) || c.wanted != "none" && seen[len(seen)-1] != c.wanted {
+			t.Errorf("%s: %v, lists of %v, visits of %v", name, err, lists, seen)
+		}
+	}
 }

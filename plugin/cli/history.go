@@ -136,7 +136,7 @@ func (r *root) printDiff(h *view.History, o *historyOptions) error {
 	return r.printChanges(view.CompareSpecs(before.Spec, after.Spec), o.showValues)
 }
 
-// printChanges prints differences, a line each; a value that is a whole block is printed below its line.
+// printChanges prints differences, a line each. Values that are whole blocks are printed below their line, the old one first.
 func (r *root) printChanges(changes []view.Change, showValues bool) error {
 	if !showValues {
 		changes = view.RedactChanges(changes)
@@ -148,18 +148,17 @@ func (r *root) printChanges(changes []view.Change, showValues bool) error {
 	style.Width = 0
 	for _, c := range changes {
 		fmt.Fprintln(r.Out, "  "+style.OneLine(c.String()))
-		for sign, value := range map[string]any{"-": c.Old, "+": c.New} {
-			if showValues && (sign == "-") == (c.New == nil) {
-				if err := r.printBlock(style, sign, value); err != nil {
-					return err
-				}
-			}
+		if !showValues {
+			continue
+		}
+		if err := errors.Join(r.printBlock(style, "-", c.Old), r.printBlock(style, "+", c.New)); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// printBlock prints a value that is no plain one.
+// printBlock prints a value that is a whole block, each line behind a sign, and nothing for a plain value.
 func (r *root) printBlock(style view.Style, sign string, value any) error {
 	switch value.(type) {
 	case map[string]any, []any:

@@ -39,7 +39,7 @@ func (r *root) holdCommand() *cobra.Command {
 				at += ", " + now.LastGoodInWords()
 				r.warnRuns(now, t)
 			}
-			if err := r.askConfirmation(yes, fmt.Sprintf("Hold %s %s at %s? The pods restart if they are others.", t.kind.Name, t.name, at)); err != nil {
+			if err := r.askConfirmation(ctx, yes, fmt.Sprintf("Hold %s %s at %s? The pods restart if they are others.", t.kind.Name, t.name, at)); err != nil {
 				return err
 			}
 			return r.annotateHold(ctx, c, t, replicaSet, at)
@@ -61,7 +61,7 @@ func (r *root) unholdCommand() *cobra.Command {
 			if _, err := c.checkHold(ctx, t, ""); err != nil {
 				return err
 			}
-			if err := r.askConfirmation(yes, fmt.Sprintf("Let the spec of %s %s take effect? The pods may restart.", t.kind.Name, t.name)); err != nil {
+			if err := r.askConfirmation(ctx, yes, fmt.Sprintf("Let the spec of %s %s take effect? The pods may restart.", t.kind.Name, t.name)); err != nil {
 				return err
 			}
 			if err := r.annotateHold(ctx, c, t, "", ""); err != nil {

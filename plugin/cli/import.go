@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"strings"
 
@@ -14,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
-	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/plugin/view"
 )
 
@@ -121,7 +118,11 @@ func (r *root) importOne(from *view.Source, o *importOptions, follows bool) (sam
 		return false, err
 	}
 	if o.folder != "" {
-		return true, r.writeImport(o.folder, made.App, made.HeadComments()+string(text))
+		file := &outputFile{manifestPath(o.folder, made.App), made.HeadComments() + string(text)}
+		if err := r.writeFile(file); err != nil {
+			return false, fmt.Errorf("the App of Deployment %s: %w", made.App.Name, err)
+		}
+		return true, nil
 	}
 	separator := ""
 	if follows {
@@ -129,32 +130,6 @@ func (r *root) importOne(from *view.Source, o *importOptions, follows bool) (sam
 	}
 	_, err = fmt.Fprintf(r.Out, "%s%s%s", separator, made.HeadComments(), text)
 	return true, err
-}
-
-// writeImport writes the manifest of an imported App into a file of the folder. A file with another content stays: its user may have changed it, or
-// it has the App of another namespace.
-func (r *root) writeImport(folder string, app *appv1.App, text string) (err error) {
-	path, err := manifestPath(folder, app)
-	if err != nil {
-		return err
-	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if errors.Is(err, fs.ErrExist) {
-		if has, unread := os.ReadFile(path); unread == nil && string(has) == text {
-			_, err = fmt.Fprintln(r.Out, "Unchanged "+path)
-			return err
-		}
-		return fmt.Errorf("the App of Deployment %s: %s exists; remove it, or write into another folder", app.Name, path)
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	if _, err = file.WriteString(text); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(r.Out, "Wrote "+path)
-	return err
 }
 
 // deploymentNames returns the names of the Deployments that arguments name.
@@ -181,7 +156,7 @@ func deploymentNames(arguments []string) ([]string, error) {
 // is not there.
 func (r *root) importSources(ctx context.Context, c *clients, names []string, o *importOptions) ([]*view.Source, error) {
 	if len(o.files) > 0 {
-		return r.fileSources(c, names, o)
+		return r.fileSources(ctx, c, names, o)
 	}
 	var n view.Namespace
 	g := &gathering{ctx: ctx, namespace: c.namespace, chunk: c.chunk}
@@ -231,8 +206,8 @@ func sourcesOf(n *view.Namespace) []*view.Source {
 }
 
 // fileSources returns the Deployments of files, each with the objects of its namespace that are in the files.
-func (r *root) fileSources(c *clients, names []string, o *importOptions) ([]*view.Source, error) {
-	objects, err := r.readObjects(o.files, o.recursive)
+func (r *root) fileSources(ctx context.Context, c *clients, names []string, o *importOptions) ([]*view.Source, error) {
+	objects, err := r.readObjects(ctx, o.files, o.recursive)
 	if err != nil {
 		return nil, err
 	}

@@ -16,19 +16,19 @@ import (
 
 // selection are the flags by which a command finds several resources.
 type selection struct {
-	all      bool
-	selector string
+	allNamespaces bool
+	selector      string
 }
 
 func (s *selection) bindFlags(cmd *cobra.Command) {
-	cmd.Flags().BoolVarP(&s.all, "all-namespaces", "A", false, "In all namespaces.")
+	cmd.Flags().BoolVarP(&s.allNamespaces, "all-namespaces", "A", false, "In all namespaces.")
 	cmd.Flags().StringVarP(&s.selector, "selector", "l", "", "Only resources with these labels.")
 }
 
 // listSelected lists the resources of all kinds that are selected. It fails if none of the kinds can be listed.
 func (c *clients) listSelected(ctx context.Context, s *selection) ([]view.Resource, []view.Missing, error) {
 	namespace := c.namespace
-	if s.all {
+	if s.allNamespaces {
 		namespace = ""
 	}
 	var wait sync.WaitGroup
@@ -182,6 +182,6 @@ func (r *root) printList(ctx context.Context, read func() (*view.List, error), o
 		if len(list.Items) == 0 && len(list.NotShown) == 0 {
 			return "No resources found.\n", nil
 		}
-		return list.Text(style, time.Now(), view.ListOptions{Namespaces: o.all, Labels: o.labels, Wide: o.output == "wide", NoHead: o.noHead}), nil
+		return list.Text(style, time.Now(), view.ListOptions{Namespaces: o.allNamespaces, Labels: o.labels, Wide: o.output == "wide", NoHead: o.noHead}), nil
 	})
 }

@@ -192,19 +192,21 @@ func eachLine(from io.Reader, do func(line string)) error {
 	reader := bufio.NewReaderSize(from, maxLogLine)
 	for {
 		line, more, err := reader.ReadLine()
-		text := string(line)
-		if more {
-			text += "…"
-		}
-		for more && err == nil {
-			_, more, err = reader.ReadLine()
+		if err == nil {
+			text, cut := string(line), false
+			for more && err == nil {
+				line, more, err = reader.ReadLine()
+				cut = cut || len(line) > 0
+			}
+			if cut {
+				text += "…"
+			}
+			do(text)
 		}
 		switch {
-		case err == nil:
-			do(text)
 		case errors.Is(err, io.EOF):
 			return nil
-		default:
+		case err != nil:
 			return err
 		}
 	}

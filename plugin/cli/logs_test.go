@@ -85,3 +85,27 @@ func TestEachLine(t *testing.T) {
 		t.Error("a broken stream is no error")
 	}
 }
+
+// TestEachLineOfWholeReads has streams that end, or break, where a read within a long line ends: the line is there, and marked only if a part of it is
+// missing.
+func TestEachLineOfWholeReads(t *testing.T) {
+	whole := strings.Repeat("x", maxLogLine)
+	for name, c := range map[string]struct {
+		stream, want string
+	}{
+		"a whole read":                   {whole, whole},
+		"a whole read and its line end":  {whole + "\n", whole},
+		"two whole reads":                {whole + whole, whole + "…"},
+		"three whole reads":              {whole + whole + whole, whole + "…"},
+		"one byte more":                  {whole + "x", whole + "…"},
+		"two whole reads and a line end": {whole + whole + "\n", whole + "…"},
+	} {
+		for ending, end := range map[string]io.Reader{"ends": strings.NewReader(""), "breaks": iotest.ErrReader(errors.New("broken"))} {
+			var got []string
+			err := eachLine(io.MultiReader(strings.NewReader(c.stream), end), func(line string) { got = append(got, line) })
+			if len(got) != 1 || got[0] != c.want || (err != nil) != (ending == "breaks") {
+				t.Errorf("%s, which %s: %d lines, %v", name, ending, len(got), err)
+			}
+		}
+	}
+}

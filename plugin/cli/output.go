@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
@@ -155,20 +154,4 @@ func sleepFor(ctx context.Context, d time.Duration) bool {
 	case <-timer.C:
 		return true
 	}
-}
-
-// askConfirmation lets the user confirm a question. Without a terminal, --yes is required.
-func (r *root) askConfirmation(yes bool, question string) error {
-	if yes {
-		return nil
-	}
-	if _, _, terminal := sizeOf(r.In); !terminal {
-		return fmt.Errorf("%s There is no terminal to ask: add --yes", question)
-	}
-	fmt.Fprint(r.Err, question+" [y/N] ")
-	answer, err := bufio.NewReader(r.In).ReadString('\n')
-	if err == nil && slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer))) {
-		return nil
-	}
-	return &exit{code: 1, text: "nothing was changed"}
 }

@@ -122,7 +122,7 @@ func TestReadObjects(t *testing.T) {
 		{planOptions{files: []string{filepath.Join(dir, "none")}}, ""},
 	} {
 		r := &root{Program: Program{In: strings.NewReader("kind: App\nmetadata: {name: e}\n")}}
-		objects, err := r.readObjects(c.o.files, c.o.recursive)
+		objects, err := r.readObjects(t.Context(), c.o.files, c.o.recursive)
 		var names []string
 		for _, obj := range objects {
 			names = append(names, obj.GetName())

@@ -28,7 +28,7 @@ import (
 
 // fileChanges returns the changes that applying files would make. Objects of other kinds are named and left out.
 func (r *root) fileChanges(ctx context.Context, c *clients, o *planOptions) ([]change, error) {
-	objects, err := r.readObjects(o.files, o.recursive)
+	objects, err := r.readObjects(ctx, o.files, o.recursive)
 	if err != nil {
 		return nil, err
 	}
@@ -182,12 +182,12 @@ func appliedBy(fields []metav1.ManagedFieldsEntry) string {
 	return last.Manager
 }
 
-// readObjects reads the objects of all files.
-func (r *root) readObjects(files []string, recursive bool) ([]*unstructured.Unstructured, error) {
+// readObjects reads the objects of all files, and of the standard input until the context ends.
+func (r *root) readObjects(ctx context.Context, files []string, recursive bool) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	for _, name := range files {
 		if name == "-" {
-			found, err := decodeObjects(r.In, "standard input")
+			found, err := decodeObjects(contextReader{ctx, r.In}, "standard input")
 			if err != nil {
 				return nil, err
 			}

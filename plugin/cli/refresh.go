@@ -19,7 +19,7 @@ import (
 // refreshOptions are the flags of refresh.
 type refreshOptions struct {
 	selection
-	every     bool
+	all       bool
 	wave      string
 	wait, yes bool
 }
@@ -48,13 +48,13 @@ func (r *root) refreshCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := r.askConfirmation(o.yes, fmt.Sprintf("Refresh %s, %d at a time? Pods may restart.", message.Count(len(targets), "resource"), size)); err != nil {
+			if err := r.askConfirmation(cmd.Context(), o.yes, fmt.Sprintf("Refresh %s, %d at a time? Pods may restart.", message.Count(len(targets), "resource"), size)); err != nil {
 				return err
 			}
 			return r.refreshTargets(cmd.Context(), c, targets, size, o.wait || o.wave != "")
 		},
 	}
-	cmd.Flags().BoolVar(&o.every, "all", false, "All resources for which something waits, in place of names.")
+	cmd.Flags().BoolVar(&o.all, "all", false, "All resources for which something waits, in place of names.")
 	cmd.Flags().StringVar(&o.wave, "wave", "", "How many at a time, as a number or as a percentage such as 10%. This implies --wait.")
 	cmd.Flags().BoolVar(&o.wait, "wait", false, "Wait until they are ready.")
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask.")
@@ -71,19 +71,19 @@ func (r *root) refreshCommand() *cobra.Command {
 // checkArguments returns an error unless the names and the flags say which resources to refresh.
 func (o *refreshOptions) checkArguments(args []string) error {
 	switch {
-	case o.every && len(args) > 0:
+	case o.all && len(args) > 0:
 		return errors.New("names and --all are mutually exclusive; remove one")
-	case !o.every && len(args) == 0:
+	case !o.all && len(args) == 0:
 		return errors.New("name the resources to refresh, or add --all")
-	case !o.every && (o.all || o.selector != ""):
+	case !o.all && (o.allNamespaces || o.selector != ""):
 		return errors.New("-A and -l go with --all")
 	}
 	return nil
 }
 
-// toRefresh returns the named resources, or with o.every all resources for which a refresh changes something and that are not being deleted.
+// toRefresh returns the named resources, or with o.all all resources for which a refresh changes something and that are not being deleted.
 func (r *root) toRefresh(ctx context.Context, c *clients, args []string, o *refreshOptions) ([]target, error) {
-	if !o.every {
+	if !o.all {
 		targets, err := c.resolveAll(ctx, args)
 		for _, t := range targets {
 			err = cmp.Or(err, refuseTask(t, messageNoRefresh))
@@ -175,11 +175,19 @@ const staleFor = 15 * time.Second
 // waitRefreshed waits until nothing waits for a resource any more, and it is ready. The annotation is no change of the generation,
 // so that a status from before looks like a status from after: in the version of the refresh, a stalled resource may not have been looked at yet.
 func (r *root) waitRefreshed(ctx context.Context, c *clients, t target, version string) error {
-	h, began := c.clientOf(t.kind, t.namespace), time.Now()
+	h, began, again := c.clientOf(t.kind, t.namespace), time.Now(), r.newRetrier(t.String(), defaultWait.timeout)
 	for {
 		now, err := h.getResource(ctx, t.name)
+		err = inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if again.wantsRetry(err) {
+			sleepFor(ctx, waitEvery)
+			continue
+		}
 		if err != nil {
-			return &exit{exitError, inWords(err, "get", t.kind.Name+" "+t.name, t.namespace).Error()}
+			return defaultWait.readError(t, err)
 		}
 		stalled, seen := now.State() == view.StateStalled, now.ObjectMeta.ResourceVersion != version || time.Since(began) > staleFor
 		if !now.CanRefresh() && !stalled || stalled && seen || now.State() == view.StateDeleting || now.Paused || now.HeldAt() != "" {

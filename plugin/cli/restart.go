@@ -38,7 +38,7 @@ func (r *root) restartCommand() *cobra.Command {
 					return err
 				}
 			}
-			if err := r.askConfirmation(yes, "Replace the pods of "+message.Count(len(targets), "resource")+"?"); err != nil {
+			if err := r.askConfirmation(cmd.Context(), yes, "Replace the pods of "+message.Count(len(targets), "resource")+"?"); err != nil {
 				return err
 			}
 			for _, t := range targets {
@@ -172,7 +172,7 @@ func checkWorkload(now *view.Resource, w *view.Workload, live metav1.Object) err
 	return nil
 }
 
-// retryConflict tries once more after a conflict.
+// retryConflict tries again after a conflict, up to the number of retries.
 func retryConflict(try func() error) error {
 	for i := 0; ; i++ {
 		if err := try(); !apierrors.IsConflict(err) || i == retries {

@@ -99,7 +99,7 @@ func (r *root) rollbackResource(ctx context.Context, c *clients, t target, o *ro
 	if rev.NoHold != "" {
 		fmt.Fprintf(r.Err, "Warning: revision %d has %s. This restores its spec, and not their pod template\n", rev.Number, rev.NoHold)
 	}
-	if err := r.askConfirmation(o.yes, restoreQuestion(s.CountReplaced(w, rev))); err != nil {
+	if err := r.askConfirmation(ctx, o.yes, restoreQuestion(s.CountReplaced(w, rev))); err != nil {
 		return err
 	}
 	r.warnGitOps(&s.Resource)

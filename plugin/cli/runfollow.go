@@ -26,8 +26,10 @@ const (
 	deleteWithin = 10 * time.Second
 	// maxRunPart is how many bytes of a line of a log are printed at once: no more than view.LogLine keeps.
 	maxRunPart = 4 << 10
-	// runTries is how often a request is sent that fails while a command runs.
+	// runTries is how often in a row the log of a command may break off without a further line.
 	runTries = 5
+	// answerWithin is how long the API server may not answer while a command runs, which may take any time.
+	answerWithin = 2 * time.Minute
 )
 
 // uselessRun is an error after which the Job has no purpose: its command does not start, or gets no input.
@@ -124,7 +126,7 @@ func (f *runFollower) followCommand(ctx context.Context) (*view.CommandRun, erro
 func (f *runFollower) awaitStart(ctx context.Context) (*view.CommandRun, error) {
 	began, since, problem := time.Now(), time.Now(), ""
 	for {
-		run, err := f.readState(ctx)
+		run, err := f.readState(ctx, f.o.timeout-time.Since(began))
 		if err != nil {
 			return nil, uselessRun{err}
 		}
@@ -161,10 +163,10 @@ func (f *runFollower) startFailure(run *view.CommandRun, waited, same time.Durat
 	return fmt.Sprintf("the command has not started within %s; wait longer by --timeout", f.o.timeout)
 }
 
-// awaitEnd waits until the command has an exit code, or will have none.
+// awaitEnd waits until the command has an exit code, or will have none, for as long as the API server answers.
 func (f *runFollower) awaitEnd(ctx context.Context) (*view.CommandRun, error) {
 	for {
-		run, err := f.readState(ctx)
+		run, err := f.readState(ctx, answerWithin)
 		if err != nil || run.ExitCode != nil || run.Over {
 			return run, err
 		}
@@ -174,11 +176,12 @@ func (f *runFollower) awaitEnd(ctx context.Context) (*view.CommandRun, error) {
 	}
 }
 
-// readState returns the state of the Job. A request that fails is sent again, but for a right that is missing.
-func (f *runFollower) readState(ctx context.Context) (*view.CommandRun, error) {
-	for try := 1; ; try++ {
+// readState returns the state of the Job. A request without an answer is sent again within a time.
+func (f *runFollower) readState(ctx context.Context, within time.Duration) (*view.CommandRun, error) {
+	again := f.newRetrier(f.jobName(), within)
+	for {
 		run, err := f.readJob(ctx)
-		if err == nil || apierrors.IsForbidden(err) || try == runTries {
+		if ctx.Err() != nil || !again.wantsRetry(err) {
 			return run, err
 		}
 		if !sleepFor(ctx, waitEvery) {
@@ -239,7 +242,7 @@ func (f *runFollower) printLog(ctx context.Context, pod string) error {
 	}
 	var last time.Time
 	for failures := 0; ; {
-		run, err := f.readState(ctx)
+		run, err := f.readState(ctx, answerWithin)
 		if err != nil || run.Over {
 			return err
 		}

@@ -120,7 +120,7 @@ func (r *root) servePages(ctx context.Context, o *uiOptions) error {
 		debug.SetGCPercent(gcPercent)
 	}
 	where := "namespace " + c.namespace
-	if o.all {
+	if o.allNamespaces {
 		where = "all namespaces"
 	}
 	from := o.newReader(c)

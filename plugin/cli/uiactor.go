@@ -97,10 +97,10 @@ func (a *actor) actionOperations(ctx context.Context, act ui.Action) (*view.Reso
 		ops = annotationOperations(&now, appv1.AnnotationHold, act.Value)
 	case ui.Unhold:
 		ops = annotationOperations(&now, appv1.AnnotationHold, "")
-	case ui.Promote:
-		ops = annotationOperations(&now, appv1.AnnotationPromote, act.Value)
-	case ui.Abort:
-		ops = annotationOperations(&now, appv1.AnnotationAbort, act.Value)
+	case ui.Promote, ui.Abort:
+		if ops, err = canaryOperations(&now, t, act); err != nil {
+			return nil, nil, err
+		}
 	case ui.Scale:
 		n, err := strconv.ParseInt(act.Value, 10, 32)
 		if err != nil {
@@ -111,6 +111,22 @@ func (a *actor) actionOperations(ctx context.Context, act ui.Action) (*view.Reso
 		return nil, nil, fmt.Errorf("there is no action %q", act.Do)
 	}
 	return &now, ops, nil
+}
+
+// canaryOperations returns the operations that promote or remove the canary that an action is about, or why it is refused, as the commands refuse it.
+func canaryOperations(now *view.Resource, t target, act ui.Action) ([]view.Operation, error) {
+	step := canaryStep{annotation: appv1.AnnotationAbort}
+	if act.Do == ui.Promote {
+		step = canaryStep{annotation: appv1.AnnotationPromote, needsReady: true}
+	}
+	err := checkCanary(now, t, &step)
+	if err == nil {
+		err = checkSameCanary(now, t, types.UID(act.Value))
+	}
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return annotationOperations(now, step.annotation, act.Value), nil
 }
 
 // rollbackOperations returns the operations that restore the spec of a revision.

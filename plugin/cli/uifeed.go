@@ -118,14 +118,15 @@ func followObjects[L runtime.Object](f *feed, ctx context.Context, p *part, c wa
 // pauseOf returns how long a part waits after its watch has ended, or could not be started.
 func (f *feed) pauseOf(p *part) time.Duration {
 	f.mu.Lock()
-	defer f.mu.Unlock()
+	now := *p
+	f.mu.Unlock()
 	switch {
-	case !p.away.IsZero():
+	case !now.away.IsZero():
 		return retryPause
-	case p.missing != "" && p.required:
+	case now.missing != "" && now.required:
 		f.changed() // No event reports a change.
 		return pollPause
-	case p.missing != "", p.unwatched != "":
+	case now.missing != "", now.unwatched != "":
 		return pollPause
 	}
 	return retryPause / 2
@@ -223,7 +224,7 @@ func (f *feed) ListResources() (*view.List, error) {
 // followAll follows the resources of all kinds that are selected, and keeps their rows.
 func (f *feed) followAll(s *selection, row func(*view.Resource) view.Row) {
 	namespace := f.clients.namespace
-	if s.all {
+	if s.allNamespaces {
 		namespace = ""
 	}
 	chosen := metav1.ListOptions{LabelSelector: s.selector}

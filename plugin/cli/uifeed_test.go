@@ -114,6 +114,10 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%s: the pause is %s, want %s", step.what, pause, step.pause)
 		}
 	}
+	f.changed = func() {
+		changes++
+		f.State() // It takes the lock of the feed.
+	}
 	p.required = true
 	if state := f.State(); !state.Begun || len(state.Polled) != 1 || f.pauseOf(p) != pollPause {
 		t.Errorf("a resource that cannot be listed: %+v", state)

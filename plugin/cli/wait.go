@@ -82,6 +82,7 @@ func (r *root) waitFor(ctx context.Context, c *clients, t target, o waitOptions)
 	}
 	began, since, cause := time.Now(), time.Now(), ""
 	update := r.newUpdater()
+	again := &retrier{what: t.String(), until: began.Add(o.timeout), print: func(note string) { _ = update(note) }}
 	for {
 		s, err := c.readSnapshot(ctx, t, false)
 		if ctx.Err() != nil {
@@ -90,8 +91,12 @@ func (r *root) waitFor(ctx context.Context, c *clients, t target, o waitOptions)
 		if apierrors.IsNotFound(err) && o.until == "deleted" {
 			return update(t.kind.Name + " " + t.namespace + "/" + t.name + " is deleted\n")
 		}
+		if again.wantsRetry(err) {
+			sleepFor(ctx, waitEvery)
+			continue
+		}
 		if err != nil {
-			return &exit{exitError, err.Error()}
+			return o.readError(t, err)
 		}
 		p := view.ProgressOf(s)
 		if p.Cause != cause {
@@ -116,6 +121,14 @@ func (r *root) waitFor(ctx context.Context, c *clients, t target, o waitOptions)
 		}
 		sleepFor(ctx, waitEvery)
 	}
+}
+
+// readError returns the error of a wait that a failed read ends: with exitTimeout if the same read may succeed later, with exitError for a refusal.
+func (o *waitOptions) readError(t target, err error) error {
+	if isTransient(err) {
+		return &exit{exitTimeout, fmt.Sprintf("%s is not known to be %s after %s: %v", t, o.until, o.timeout, err)}
+	}
+	return &exit{exitError, err.Error()}
 }
 
 // isReached reports whether the resource is in the wanted state.

@@ -144,7 +144,11 @@ func offersOf(kind view.Kind, s *view.Snapshot) []offer {
 		add(Restart, "", why)
 	}
 	if r.Canary != nil && hasAction(kind, Promote) {
-		add(Promote, string(r.Canary.UID), "")
+		why := ""
+		if obstacle := r.PromotionObstacle(); obstacle != "" {
+			why = obstacle + "."
+		}
+		add(Promote, string(r.Canary.UID), why)
 		add(Abort, string(r.Canary.UID), "")
 	}
 	switch {

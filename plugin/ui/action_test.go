@@ -40,7 +40,7 @@ func TestActions(t *testing.T) {
 		}
 		actor := &acted{}
 		s := listenWith(t, newFake(), actor)
-		secret, _ := s.sessions.startSession(s.NewCode())
+		secret, _ := s.sessions.startSession(s.NewCode(), "")
 		verb := actionLabel(do, values[do], "")
 		path := "app/shop/cart/" + do
 		page := visit(s, secret, path+"?value="+values[do], nil)
@@ -95,7 +95,7 @@ func TestRefusedActions(t *testing.T) {
 	} {
 		actor := &acted{err: c.err}
 		s := listenWith(t, newFake(), actor)
-		secret, _ := s.sessions.startSession(s.NewCode())
+		secret, _ := s.sessions.startSession(s.NewCode(), "")
 		answer := visit(s, secret, c.path, c.form)
 		if text := answer.Body.String(); answer.Code != c.status || !strings.Contains(text, c.says) {
 			t.Errorf("%s: %d, want %d\n%s", name, answer.Code, c.status, text)
@@ -118,7 +118,7 @@ func TestActionsOfKinds(t *testing.T) {
 		for do := range verbs {
 			actor := &acted{}
 			s := listenWith(t, newFake(), actor)
-			secret, _ := s.sessions.startSession(s.NewCode())
+			secret, _ := s.sessions.startSession(s.NewCode(), "")
 			path := kind + "/shop/cart/" + do
 			page := visit(s, secret, path+"?value="+values[do], nil)
 			visit(s, secret, path, url.Values{"value": {values[do]}, "version": {"7"}})
@@ -145,9 +145,17 @@ func TestOffers(t *testing.T) {
 		"paused": {func(app *appv1.App) { app.Spec.Paused = true }, []string{"cart/resume"}, []string{"cart/pause"}},
 		"held":   {func(app *appv1.App) { app.Annotations = map[string]string{appv1.AnnotationHold: "cart-1"} }, []string{"cart/unhold"}, []string{"cart/hold"}},
 		"canary": {
-			func(app *appv1.App) { app.Status.Canary = &appv1.CanaryStatus{Name: "cart-canary", UID: "7"} },
+			func(app *appv1.App) { app.Status.Canary, app.Status.Conditions = canaryOf(2) },
 			[]string{"cart/promote", "cart/abort"}, nil,
 		},
+		"a canary with a pod that is not ready": {
+			func(app *appv1.App) { app.Status.Canary, app.Status.Conditions = canaryOf(1) },
+			[]string{"cart/abort"}, []string{"cart/promote"},
+		},
+		"a canary with another change": {func(app *appv1.App) {
+			app.Status.Canary, app.Status.Conditions = canaryOf(2)
+			app.Spec.Paused, app.Status.Pending = true, []string{"Deployment cart: image"}
+		}, []string{"cart/abort", "cart/resume"}, []string{"cart/promote"}},
 		"restart":              {func(*appv1.App) {}, []string{"cart/restart"}, nil},
 		"without a Deployment": {func(app *appv1.App) { app.UID = "none" }, []string{"cart/pause"}, []string{"cart/restart"}},
 		"scaled": {
@@ -172,7 +180,7 @@ func TestOffers(t *testing.T) {
 				actor.allowed = errors.New("you may not patch apps in shop")
 			}
 			s := listenWith(t, f, actor)
-			secret, _ := s.sessions.startSession(s.NewCode())
+			secret, _ := s.sessions.startSession(s.NewCode(), "")
 			text := visit(s, secret, "app/shop/cart", nil).Body.String()
 			for _, link := range c.offered {
 				if leadsTo(text, link) != allowed {
@@ -190,7 +198,7 @@ func TestOffers(t *testing.T) {
 			checkDisabled(t, name, text)
 		}
 		s := listenWith(t, f, nil)
-		secret, _ := s.sessions.startSession(s.NewCode())
+		secret, _ := s.sessions.startSession(s.NewCode(), "")
 		if text := visit(s, secret, "app/shop/cart", nil).Body.String(); strings.Contains(text, `class="button`) {
 			t.Errorf("%s: the page that only reads offers actions", name)
 		}
@@ -198,6 +206,15 @@ func TestOffers(t *testing.T) {
 			t.Errorf("%s: the server that only reads answers %d", name, answer.Code)
 		}
 	}
+}
+
+// canaryOf returns a canary with 2 pods, some of them ready, and the condition about that.
+func canaryOf(ready int32) (*appv1.CanaryStatus, []metav1.Condition) {
+	c := metav1.Condition{Type: appv1.ConditionCanaryReady, Status: metav1.ConditionTrue}
+	if ready < 2 {
+		c.Status = metav1.ConditionFalse
+	}
+	return &appv1.CanaryStatus{Name: "cart-canary", UID: "7", Pods: 2, Ready: ready}, []metav1.Condition{c}
 }
 
 // leadsTo reports whether a page has a link to an action.
@@ -226,7 +243,7 @@ func TestDisabledSaysWhy(t *testing.T) {
 	app := &appv1.App{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart", DeletionTimestamp: ptr.To(metav1.Now())}}
 	f.snapshot.Resource, _ = view.ResourceOf(app)
 	s := listenWith(t, f, actor)
-	secret, _ := s.sessions.startSession(s.NewCode())
+	secret, _ := s.sessions.startSession(s.NewCode(), "")
 	text := visit(s, secret, "app/shop/cart", nil).Body.String()
 	if n := strings.Count(text, "<button disabled"); n < 4 || strings.Count(text, whyDeleting) != n {
 		t.Errorf("%d disabled buttons:\n%s", n, text)

@@ -44,7 +44,7 @@ func TestPagesAnswerWithinABound(t *testing.T) {
 	f := hung{newFake()}
 	s := listenWith(t, f, hungActor{&acted{}, f})
 	s.options.Wait = time.Millisecond
-	secret, _ := s.sessions.startSession(s.NewCode())
+	secret, _ := s.sessions.startSession(s.NewCode(), "")
 	for _, path := range []string{"", "app/shop/cart", "app/shop/cart/pause"} {
 		page := visit(s, secret, path, nil)
 		if page.Code < http.StatusBadRequest || strings.Contains(page.Body.String(), "no time limit") {

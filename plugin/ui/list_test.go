@@ -171,7 +171,7 @@ func TestMenus(t *testing.T) {
 		t.Errorf("there is nothing to choose from, but %+v", menus)
 	}
 	s := listen(t, newFake())
-	secret, _ := s.sessions.startSession(s.NewCode())
+	secret, _ := s.sessions.startSession(s.NewCode(), "")
 	page := visit(s, secret, "?filter=kind:app", nil)
 	for _, wanted := range []string{"<summary>kind: App</summary>", `href="?filter=kind%3Aapp&#43;group%3Ain-progress"`} {
 		if text := page.Body.String(); page.Code != http.StatusOK || !strings.Contains(text, wanted) {

@@ -35,7 +35,7 @@ func TestLogsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.listener.Close() })
-	secret, _ := s.sessions.startSession(s.NewCode())
+	secret, _ := s.sessions.startSession(s.NewCode(), "")
 	open := func(path string) (int, string) {
 		q := request{host: "127.0.0.1:" + s.port, method: http.MethodGet, cookie: secret}
 		answer := q.send(s, s.pagePath("")+path)

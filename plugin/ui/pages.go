@@ -3,7 +3,6 @@ package ui
 import (
 	"bytes"
 	"embed"
-	"encoding/json"
 	"errors"
 	"html/template"
 	"net/http"
@@ -234,20 +233,9 @@ func statusOf(err error) int {
 	return http.StatusBadGateway
 }
 
-// specOf returns the spec as data.
-func specOf(r *view.Resource) (map[string]any, error) {
-	text, err := json.Marshal(r.Spec)
-	if err != nil {
-		return nil, err
-	}
-	var spec map[string]any
-	err = json.Unmarshal(text, &spec)
-	return spec, err
-}
-
 // specText returns the spec as YAML, without values that may be secret.
 func specText(s *view.Snapshot) (string, error) {
-	spec, err := specOf(&s.Resource)
+	spec, err := view.DecodeFields(s.Resource.Spec)
 	if err != nil {
 		return "", err
 	}

@@ -72,7 +72,7 @@ func TestHostilePictures(t *testing.T) {
 	f := newFake()
 	f.snapshot = hostileRollout()
 	s := listen(t, f)
-	secret, _ := s.sessions.startSession(s.NewCode())
+	secret, _ := s.sessions.startSession(s.NewCode(), "")
 	text := visit(s, secret, "app/shop/"+url.PathEscape(evil), nil).Body.String()
 	if strings.Contains(text, "<img") || strings.Contains(text, `href="javascript:`) {
 		t.Errorf("the page has markup of the cluster:\n%s", text)
@@ -109,7 +109,7 @@ func TestHostileCommand(t *testing.T) {
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: evil, Image: evil, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: evil}}}}
 	f.snapshot.Jobs, f.snapshot.Pods = []batchv1.Job{job}, append(f.snapshot.Pods, pod)
 	s := listen(t, f)
-	secret, _ := s.sessions.startSession(s.NewCode())
+	secret, _ := s.sessions.startSession(s.NewCode(), "")
 	text := visit(s, secret, "app/shop/"+url.PathEscape(evil), nil).Body.String()
 	if strings.Contains(text, "<img") {
 		t.Errorf("the page has markup of the cluster:\n%s", text)

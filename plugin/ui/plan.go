@@ -37,7 +37,7 @@ func (s *Server) draftText(r *http.Request, of string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	spec, err := specOf(&found.Resource)
+	spec, err := view.DecodeFields(found.Resource.Spec)
 	if err != nil || !reflect.DeepEqual(view.RedactSpec(spec), spec) {
 		return "", err
 	}

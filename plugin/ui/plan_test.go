@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/plugin/view"
 )
@@ -24,7 +27,7 @@ func TestPlanPage(t *testing.T) {
 	} {
 		actor := &acted{err: c.err}
 		s := listenWith(t, newFake(), actor)
-		secret, _ := s.sessions.startSession(s.NewCode())
+		secret, _ := s.sessions.startSession(s.NewCode(), "")
 		page := visit(s, secret, "plan", url.Values{"text": {"kind: App\r\nspec: {}"}})
 		text := page.Body.String()
 		for _, wanted := range append(c.says, "autocomplete=\"off\">\nkind: App\nspec: {}</textarea>") {
@@ -63,7 +66,7 @@ func TestPlanDraft(t *testing.T) {
 		f.snapshot.Resource, _ = view.ResourceOf(c.app)
 		f.err = c.err
 		s := listen(t, f)
-		secret, _ := s.sessions.startSession(s.NewCode())
+		secret, _ := s.sessions.startSession(s.NewCode(), "")
 		page := visit(s, secret, "plan?"+url.Values{"of": {c.of}}.Encode(), nil)
 		if text := page.Body.String(); page.Code != c.status || !strings.Contains(text, c.says) || strings.Contains(text, "hidden-value") {
 			t.Errorf("%s: %d, want %d and %q\n%s", name, page.Code, c.status, c.says, text)
@@ -75,13 +78,29 @@ func TestPlanDraft(t *testing.T) {
 func TestPlanOnlyWithActions(t *testing.T) {
 	t.Parallel()
 	s := listenWith(t, newFake(), nil)
-	secret, _ := s.sessions.startSession(s.NewCode())
+	secret, _ := s.sessions.startSession(s.NewCode(), "")
 	if page := visit(s, secret, "plan", nil); page.Code != http.StatusNotFound {
 		t.Errorf("%d", page.Code)
 	}
 	for _, path := range []string{"", "app/shop/cart"} {
 		if text := visit(s, secret, path, nil).Body.String(); strings.Contains(text, "/plan") {
 			t.Errorf("%q leads to plans:\n%s", path, text)
+		}
+	}
+}
+
+// TestSpecKeepsNumbers has a number in the spec that a floating-point number would change.
+func TestSpecKeepsNumbers(t *testing.T) {
+	t.Parallel()
+	app := &appv1.App{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart"}}
+	app.Spec.Image, app.Spec.TerminationGracePeriodSeconds = "nginx", ptr.To[int64](1<<53+1)
+	f := newFake()
+	f.snapshot.Resource, _ = view.ResourceOf(app)
+	s := listen(t, f)
+	secret, _ := s.sessions.startSession(s.NewCode(), "")
+	for _, path := range []string{"app/shop/cart", "plan?of=app/shop/cart"} {
+		if text := visit(s, secret, path, nil).Body.String(); !strings.Contains(text, "terminationGracePeriodSeconds: 9007199254740993\n") {
+			t.Errorf("%s:\n%s", path, text)
 		}
 	}
 }

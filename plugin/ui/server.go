@@ -365,7 +365,8 @@ func (s *Server) showLogin(w http.ResponseWriter, r *http.Request, status int, t
 // leads on, as a browser does not send the cookie along with a redirect that another site has started.
 func (s *Server) answerLogin(w http.ResponseWriter, r *http.Request) {
 	to := r.PostFormValue("to")
-	secret, ok := s.sessions.startSession(strings.TrimSpace(r.PostFormValue("code")))
+	replaced, _ := s.sessionSecret(r)
+	secret, ok := s.sessions.startSession(strings.TrimSpace(r.PostFormValue("code")), replaced)
 	if !ok {
 		s.showLogin(w, r, http.StatusForbidden, to, "The code is wrong, or was used, or is older than 10 minutes. Press Enter in the terminal for a new one.")
 		return

@@ -29,7 +29,8 @@ type sessions struct {
 	all map[[sha256.Size]byte]*session
 }
 
-// session is a browser that is logged in: until when, and how many requests have changed something since the beginning of a second.
+// session is a browser that is logged in: until when, and how many requests have changed something since the beginning of a second. All sessions have
+// the same length, so the oldest one is the first to end.
 type session struct {
 	end, second time.Time
 	writes      int
@@ -52,18 +53,34 @@ func (s *sessions) newCode() string {
 	return s.code
 }
 
-// startSession consumes a code, and returns the secret of a new session.
-func (s *sessions) startSession(code string) (secret string, ok bool) {
+// startSession consumes a code, and returns the secret of a new session. The new session replaces the session of the same browser, whose secret is replaced,
+// empty for none. Otherwise it replaces the oldest session where there are maxSessions.
+func (s *sessions) startSession(code, replaced string) (secret string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forgetExpired()
 	now := s.now()
-	if s.code == "" || !now.Before(s.codeEnd) || subtle.ConstantTimeCompare([]byte(code), []byte(s.code)) != 1 || len(s.all) >= maxSessions {
+	if s.code == "" || !now.Before(s.codeEnd) || subtle.ConstantTimeCompare([]byte(code), []byte(s.code)) != 1 {
 		return "", false
+	}
+	delete(s.all, sha256.Sum256([]byte(replaced)))
+	if len(s.all) >= maxSessions {
+		s.endOldest()
 	}
 	s.code, secret = "", randomHex(32)
 	s.all[sha256.Sum256([]byte(secret))] = &session{end: now.Add(sessionLife)}
 	return secret, true
+}
+
+// endOldest ends the session that began first. The caller holds the lock.
+func (s *sessions) endOldest() {
+	var oldest [sha256.Size]byte
+	for hash, known := range s.all {
+		if first := s.all[oldest]; first == nil || known.end.Before(first.end) {
+			oldest = hash
+		}
+	}
+	delete(s.all, oldest)
 }
 
 // forgetExpired removes the sessions that are over. The caller holds the lock.

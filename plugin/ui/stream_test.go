@@ -225,7 +225,7 @@ func (f *follower) until(holds func() bool) {
 
 func login(t *testing.T, s *Server) (secret string) {
 	t.Helper()
-	secret, ok := s.sessions.startSession(s.NewCode())
+	secret, ok := s.sessions.startSession(s.NewCode(), "")
 	if !ok {
 		t.Fatal("no login")
 	}

@@ -42,7 +42,7 @@ func TestHostileTask(t *testing.T) {
 	f := newFake()
 	f.snapshot = hostileTask(200)
 	s := listen(t, f)
-	secret, _ := s.sessions.startSession(s.NewCode())
+	secret, _ := s.sessions.startSession(s.NewCode(), "")
 	text := visit(s, secret, "task/shop/"+url.PathEscape(evil), nil).Body.String()
 	if strings.Contains(text, "<img") {
 		t.Errorf("the page has markup of the cluster:\n%s", text)
@@ -84,7 +84,7 @@ func TestOffersOfTasks(t *testing.T) {
 		f, actor := newFake(), &acted{}
 		f.snapshot.Resource, _ = view.ResourceOf(task)
 		s := listenWith(t, f, actor)
-		secret, _ := s.sessions.startSession(s.NewCode())
+		secret, _ := s.sessions.startSession(s.NewCode(), "")
 		text := visit(s, secret, "task/shop/report", nil).Body.String()
 		for _, do := range c.offered {
 			if !leadsTo(text, "report/"+do) {

@@ -190,7 +190,7 @@ func TestEveryRoute(t *testing.T) {
 						for _, token := range []string{"", "wrong", "right"} {
 							for _, contentType := range []string{"application/x-www-form-urlencoded", "text/plain", "application/json", ""} {
 								now = now.Add(24 * time.Hour) // Every session is over.
-								secret, ok := s.sessions.startSession(s.NewCode())
+								secret, ok := s.sessions.startSession(s.NewCode(), "")
 								if !ok {
 									t.Fatal("no login")
 								}
@@ -295,8 +295,8 @@ func TestLimit(t *testing.T) {
 	if got := login(s.NewCode()); got != http.StatusOK {
 		t.Errorf("a right code after wrong ones: %d", got)
 	}
-	first, _ := s.sessions.startSession(s.NewCode())
-	second, _ := s.sessions.startSession(s.NewCode())
+	first, _ := s.sessions.startSession(s.NewCode(), "")
+	second, _ := s.sessions.startSession(s.NewCode(), "")
 	pause := func(secret, token string) int {
 		q := request{
 			host: "127.0.0.1:" + s.port, site: "same-origin", method: http.MethodPost, cookie: secret, token: token,
@@ -409,7 +409,7 @@ func TestEscaped(t *testing.T) {
 	app.DeletionTimestamp, app.Namespace, app.Name = nil, evil, evil
 	f.snapshot.Resource, _ = view.ResourceOf(app)
 	s := listen(t, f)
-	secret, _ := s.sessions.startSession(s.NewCode())
+	secret, _ := s.sessions.startSession(s.NewCode(), "")
 	for _, r := range s.routes {
 		if r.method != http.MethodGet || strings.HasSuffix(r.path, "events") { // See TestEscapedStream.
 			continue
@@ -435,7 +435,7 @@ func TestMasked(t *testing.T) {
 	f := newFake()
 	f.snapshot.Resource, _ = view.ResourceOf(app)
 	s := listen(t, f)
-	secret, _ := s.sessions.startSession(s.NewCode())
+	secret, _ := s.sessions.startSession(s.NewCode(), "")
 	q := request{host: "127.0.0.1:" + s.port, method: http.MethodGet, cookie: secret}
 	text := q.send(s, "/"+s.id+"/app/shop/cart").Body.String()
 	if strings.Contains(text, "hidden-value") || !strings.Contains(text, "green") {

@@ -2,7 +2,6 @@ package view
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -202,17 +201,6 @@ func (h *History) OtherRevision(now map[string]any) (*Revision, error) {
 // historyCommand is the command that prints the history.
 func (h *History) historyCommand() string {
 	return PluginCommand(h.Namespace, "history", argumentOf(h.Resource, h.Name))
-}
-
-// toMap returns the JSON of an API type. Numbers keep their digits.
-func toMap(spec any) map[string]any {
-	// API types always have a JSON form, and a struct becomes an object.
-	data, _ := json.Marshal(spec)
-	decoder := json.NewDecoder(strings.NewReader(string(data)))
-	decoder.UseNumber()
-	tree := map[string]any{}
-	_ = decoder.Decode(&tree)
-	return tree
 }
 
 // Text returns the history as a table.

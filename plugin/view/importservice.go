@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
@@ -154,12 +155,7 @@ func (i *importing) sharedWith(s *corev1.Service) string {
 	return ""
 }
 
-// selectsLabels reports whether a selector selects pods with labels.
-func selectsLabels(selector, labels map[string]string) bool {
-	for key, value := range selector {
-		if found, ok := labels[key]; !ok || found != value {
-			return false
-		}
-	}
-	return true
+// selectsLabels reports whether a selector selects pods with these labels.
+func selectsLabels(selector, pods map[string]string) bool {
+	return labels.SelectorFromSet(selector).Matches(labels.Set(pods))
 }

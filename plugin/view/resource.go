@@ -96,6 +96,22 @@ func (r *Resource) CanaryReady() bool {
 	return r.Canary != nil && r.conditionOf(appv1.ConditionCanaryReady).Status == metav1.ConditionTrue
 }
 
+// PromotionObstacle returns why the canary is not to be promoted yet, with the commands that help, empty if nothing is known to be in the way.
+func (r *Resource) PromotionObstacle() string {
+	nevertheless := fmt.Sprintf("or promote it nevertheless by %q", r.PluginCommand(doPromote, "--force"))
+	switch {
+	case r.Canary == nil:
+		return ""
+	case !r.CanaryReady():
+		return fmt.Sprintf("%d of %d pods of the canary of %s are ready. See %q, %s",
+			r.Canary.Ready, r.Canary.Pods, r.ObjectName(), r.PluginCommand("why"), nevertheless)
+	case r.Paused && len(r.Status.Pending) > 0:
+		return fmt.Sprintf("%s is paused, and a change waits, which may be another one than that of the canary: %s. Resume it by %q first, %s",
+			r.ObjectName(), cleanLine(r.Status.Pending[0]), r.PluginCommand(doResume), nevertheless)
+	}
+	return ""
+}
+
 // HeldAt returns the value of the annotation for a hold: a ReplicaSet, or LastGood; empty without the annotation.
 func (r *Resource) HeldAt() string { return r.ObjectMeta.Annotations[appv1.AnnotationHold] }
 

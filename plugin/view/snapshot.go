@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -37,7 +38,7 @@ type Snapshot struct {
 	Missing []Missing
 	// Now is the present time.
 	Now time.Time
-	// public is true for a copy that Public has made.
+	// public is true for a copy that PublicCopy has made.
 	public bool
 }
 
@@ -154,15 +155,15 @@ func (s *Snapshot) podsOf(uid types.UID) []corev1.Pod {
 	return found
 }
 
-// podsOfDeployment returns the pods of all of a Deployment's ReplicaSets. Where those cannot be listed, all pods that a
-// ReplicaSet of the name controls are.
+// podsOfDeployment returns the pods of all of a Deployment's ReplicaSets. Where those cannot be listed, it returns the pods that the selector of the
+// Deployment selects: of these, a canary has the pods with the label of a canary, and any other Deployment the pods without.
 func (s *Snapshot) podsOfDeployment(d *appsv1.Deployment) []corev1.Pod {
 	var found []corev1.Pod
 	if s.lacksKind(kindsReplicaSets) {
 		selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
 		for i := range s.Pods {
 			ofCanary := s.Pods[i].Labels[appv1.LabelCanary] != ""
-			if err == nil && selector.Matches(podLabels(s.Pods[i].Labels)) && ofCanary == isCanary(d) {
+			if err == nil && selector.Matches(labels.Set(s.Pods[i].Labels)) && ofCanary == isCanary(d) {
 				found = append(found, s.Pods[i])
 			}
 		}
@@ -174,18 +175,6 @@ func (s *Snapshot) podsOfDeployment(d *appsv1.Deployment) []corev1.Pod {
 	}
 	return found
 }
-
-// podLabels are labels as a selector reads them.
-type podLabels map[string]string
-
-// Has implements labels.Labels.
-func (l podLabels) Has(key string) bool { _, ok := l[key]; return ok }
-
-// Get implements labels.Labels.
-func (l podLabels) Get(key string) string { return l[key] }
-
-// Lookup implements labels.Labels.
-func (l podLabels) Lookup(key string) (string, bool) { value, ok := l[key]; return value, ok }
 
 // podReady reports whether a pod is ready and stays.
 func podReady(pod *corev1.Pod) bool {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -269,7 +270,7 @@ func (v *verifying) compareAround(is resource.Object) {
 
 // standardSpec are the fields of objects around the pods that the API server sets by default.
 var standardSpec = map[string]map[string]any{
-	"HorizontalPodAutoscaler": {"minReplicas": float64(1)},
+	"HorizontalPodAutoscaler": {"minReplicas": json.Number("1")},
 	"PodDisruptionBudget":     {"unhealthyPodEvictionPolicy": string(policyv1.IfHealthyBudget)},
 }
 
@@ -284,7 +285,7 @@ func (v *verifying) numberBackends(tree any) {
 		if port, ok := tree["port"].(map[string]any); ok {
 			for _, p := range v.app.Spec.Ports {
 				if p.Name != "" && port["name"] == p.Name {
-					tree["port"] = map[string]any{"number": float64(p.Port)}
+					tree["port"] = map[string]any{"number": json.Number(strconv.Itoa(int(p.Port)))}
 				}
 			}
 		}
@@ -322,17 +323,7 @@ func (v *verifying) sourceObject(obj resource.Object) any {
 
 // specOf returns the spec of an object as JSON.
 func specOf(obj any) (map[string]any, error) {
-	tree, err := treeOf(obj)
-	spec, _ := tree["spec"].(map[string]any)
+	fields, err := DecodeFields(obj)
+	spec, _ := fields["spec"].(map[string]any)
 	return spec, err
-}
-
-func treeOf(value any) (map[string]any, error) {
-	data, err := json.Marshal(value)
-	if err != nil {
-		return nil, err
-	}
-	var tree map[string]any
-	err = json.Unmarshal(data, &tree)
-	return tree, err
 }

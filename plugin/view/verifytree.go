@@ -14,8 +14,8 @@ const maxShown = 80
 
 // compareTrees adds the fields in which two values differ in JSON. A field that an App adds by default is an addition.
 func (v *verifying) compareTrees(object, path string, was, is any) {
-	before, err := treeOf(was)
-	after, problem := treeOf(is)
+	before, err := DecodeFields(was)
+	after, problem := DecodeFields(is)
 	if err != nil || problem != nil {
 		return
 	}
@@ -76,7 +76,7 @@ func emptyValue(value any) bool {
 	case []any:
 		return len(value) == 0
 	}
-	return value == "" || value == false || value == float64(0)
+	return value == "" || value == false || value == json.Number("0")
 }
 
 // namedItems returns the items of two lists by what identifies an item, and whether all items have that. A list whose order differs, or that

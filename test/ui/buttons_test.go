@@ -92,9 +92,14 @@ func newSituations(ns string) map[string]func(name string) situation {
 			return nil
 		}),
 		"reconciling": of(image(badImage), reporting(appv1.ReasonImagePullBackOff)),
-		"canary":      of(func(app *appv1.App) { app.Spec.Canary, app.Spec.Image = &appv1.CanarySpec{}, otherImage }, reporting(appv1.ReasonCanary)),
-		"crashing":    of(image(crashImage), reporting(appv1.ReasonCrashLoopBackOff)),
-		"zero":        of(func(app *appv1.App) { app.Spec.Replicas = ptr.To[int32](0) }, reporting(appv1.ReasonScaledToZero)),
+		"canary": of(func(app *appv1.App) { app.Spec.Canary, app.Spec.Image = &appv1.CanarySpec{}, otherImage }, func(app *appv1.App) error {
+			if !meta.IsStatusConditionTrue(app.Status.Conditions, appv1.ConditionCanaryReady) {
+				return errors.New("the pods of the canary are not ready")
+			}
+			return reports(app, appv1.ReasonCanary)
+		}),
+		"crashing": of(image(crashImage), reporting(appv1.ReasonCrashLoopBackOff)),
+		"zero":     of(func(app *appv1.App) { app.Spec.Replicas = ptr.To[int32](0) }, reporting(appv1.ReasonScaledToZero)),
 	}
 }
 

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// messageLost is the note on a read of a wait that has failed.
+const messageLost = "%s cannot be read, and is tried again: %v\n"
+
+// isTransient reports whether the same request may succeed later: after no answer, or an answer about a trouble of the API server, such as 503 or 429.
+// Any other answer, and a wrong certificate, would be the same again.
+func isTransient(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	if err == nil || errors.As(err, &certificate) {
+		return false
+	}
+	var answered apierrors.APIStatus
+	if !errors.As(err, &answered) {
+		return true
+	}
+	code := answered.Status().Code
+	return code == http.StatusTooManyRequests || code < http.StatusBadRequest || code >= http.StatusInternalServerError
+}
+
+// retrier decides whether a wait repeats a read that has failed.
+type retrier struct {
+	// what names the object that is read. From the time until on, no read is repeated.
+	what  string
+	until time.Time
+	// print prints a note on the first of several failures in a row.
+	print func(note string)
+	lost  bool
+}
+
+// newRetrier returns a retrier whose notes go to the standard error.
+func (r *root) newRetrier(what string, within time.Duration) *retrier {
+	return &retrier{what: what, until: time.Now().Add(within), print: func(note string) { fmt.Fprint(r.Err, note) }}
+}
+
+// wantsRetry reports whether a read with this result is to be repeated after a pause.
+func (t *retrier) wantsRetry(err error) bool {
+	if !isTransient(err) {
+		t.lost = false
+		return false
+	}
+	if !time.Now().Before(t.until) {
+		return false
+	}
+	if !t.lost {
+		t.lost = true
+		t.print(fmt.Sprintf(messageLost, t.what, err))
+	}
+	return true
+}
