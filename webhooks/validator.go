@@ -23,7 +23,7 @@ import (
 type validator[T client.Object] struct {
 	*validators
 	kind string
-	// spec returns the resource's.
+	// spec returns the spec of a resource.
 	spec func(T) any
 	// empty returns an empty stored resource.
 	empty func() storedResource[T]
@@ -91,8 +91,6 @@ func (v *validator[T]) ValidateUpdate(ctx context.Context, old, obj T) (admissio
 		}
 		who := v.askerOf(ctx, obj, old)
 		found := v.review(ctx, who, obj)
-		ctx, cancel := context.WithTimeout(ctx, v.patience)
-		defer cancel()
 		return slices.Concat(validation.AnnotationWarnings(obj), canarySteps(obj, old), v.warnAdoptions(ctx, who, obj, &found)), nil
 	}
 	who := v.askerOf(ctx, obj, old)
@@ -110,8 +108,6 @@ func (v *validator[T]) validateSpec(ctx context.Context, who *asker, obj, old T,
 	if len(found.errors) > 0 && (!found.byDefaults || !v.keepsPods(old, obj)) {
 		return nil, apierrors.NewInvalid(appv1.GroupVersion.WithKind(v.kind).GroupKind(), obj.GetName(), validation.List(found.errors))
 	}
-	ctx, cancel := context.WithTimeout(ctx, v.patience)
-	defer cancel()
 	if ctx.Err() != nil {
 		return found.warnings, nil
 	}

@@ -80,7 +80,7 @@ func (c *Case) Decide() (standing Standing, words string) {
 		return Kept, ""
 	case keptFor != "" && keptFor != c.retainedFor():
 		return Taken, fmt.Sprintf(messageRetainedForOther, c.objectName(), message.Quote(keptFor), c.Kind, appv1.AnnotationRetainedFor, c.retainedFor())
-	case controller == nil && known && sum == c.Sum:
+	case controller == nil && known && c.Sum != "" && sum == c.Sum:
 		// The hash covers the owner's UID: this very owner applied it, and another writer has removed the reference since, or
 		// the annotation of a retained object.
 		return Lost, ""
