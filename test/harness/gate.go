@@ -16,7 +16,9 @@ type Gate struct {
 func (g *Gate) Close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.shut = make(chan struct{})
+	if g.shut == nil {
+		g.shut = make(chan struct{})
+	}
 }
 
 // Open lets pass what was held back, and what follows.

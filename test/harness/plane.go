@@ -7,9 +7,11 @@ package harness
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,6 +29,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -255,12 +258,15 @@ func Load(path string, objects ...client.Object) error {
 	if err != nil {
 		return err
 	}
-	documents := strings.Split(strings.TrimPrefix(string(data), "---\n"), "\n---\n")
+	documents, err := splitDocuments(data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
 	if len(documents) != len(objects) {
 		return fmt.Errorf("%s has %d documents, want %d", path, len(documents), len(objects))
 	}
 	for i, obj := range objects {
-		if err := yaml.UnmarshalStrict([]byte(documents[i]), obj); err != nil {
+		if err := yaml.UnmarshalStrict(documents[i], obj); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 		if kind := reflect.TypeOf(obj).Elem().Name(); obj.GetObjectKind().GroupVersionKind().Kind != kind {
@@ -268,6 +274,22 @@ func Load(path string, objects ...client.Object) error {
 		}
 	}
 	return nil
+}
+
+// splitDocuments returns the documents of a YAML stream, without empty ones.
+func splitDocuments(data []byte) (documents [][]byte, err error) {
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	for {
+		document, err := reader.Read()
+		switch {
+		case errors.Is(err, io.EOF):
+			return documents, nil
+		case err != nil:
+			return nil, err
+		case len(bytes.TrimSpace(document)) > 0:
+			documents = append(documents, document)
+		}
+	}
 }
 
 // Root is the repository's folder.

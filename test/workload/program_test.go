@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -118,12 +120,26 @@ func TestProgramOfSomeNamespaces(t *testing.T) {
 	stop(t, p)
 }
 
+// rulesOfClusters returns a folder with the roles and bindings that a cluster has, with the names that they have there.
+func rulesOfClusters(t *testing.T) string {
+	t.Helper()
+	folder := t.TempDir()
+	rules, err := filepath.Rel(folder, filepath.Join(harness.Root(), "config", "rbac"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := "namespace: " + harness.SystemNamespace + "\nnamePrefix: app-operator-\nresources: [" + rules + "]\n"
+	if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
 // TestProgramMetrics asks for the metrics without a token, with one that is not allowed to, and with one that is.
 func TestProgramMetrics(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	// The rules that a cluster has, with the names that they have there.
-	newKubectl(t, harness.SystemNamespace).run("apply", "--server-side", "--force-conflicts", "-k", "config/local")
+	newKubectl(t, harness.SystemNamespace).run("apply", "--server-side", "--force-conflicts", "-k", rulesOfClusters(t))
 	plane.Create(t, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: ns},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "app-operator-metrics-reader"},

@@ -50,7 +50,8 @@ func TestRollback(t *testing.T) {
 	if got := replicaSetNames(t, ns); !slices.Equal(got, sets) {
 		t.Errorf("there are the ReplicaSets %q, and were %q", got, sets)
 	}
-	plane.Change(t, app, func() { app.Spec.Image = "nginx:1.17.0" })
+	// A busy machine may need more than ten seconds for pods that come up.
+	plane.Change(t, app, func() { app.Spec.Image, app.Spec.ProgressDeadlineSeconds = "nginx:1.17.0", nil })
 	ready(t, app)
 	plane.Until(t, app, func() error {
 		if now := app.Status.LastGood; now.ReplicaSet == good || now.Image != "nginx:1.17.0" {
