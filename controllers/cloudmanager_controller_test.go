@@ -29,7 +29,7 @@ func TestTierInput(t *testing.T) {
 		if database := role == resource.TierDatabase; d.HadWorkload() != database {
 			t.Errorf("%s: it existed: %t", role, d.HadWorkload())
 		}
-		w, errs := d.Spec.Build(resource.BuildOptions{Inputs: resource.Inputs{Rendering: resource.RenderingLatest}})
+		w, errs := d.Spec.Build(resource.BuildOptions{Inputs: resource.BuildInputs{Rendering: resource.RenderingLatest}})
 		if len(errs) > 0 || w.Name != name || w.Labels[appv1.LabelComponent] != string(role) {
 			t.Fatalf("%s: it builds %s, %v", role, w.Name, errs)
 		}

@@ -178,7 +178,7 @@ func newDeps(mgr ctrl.Manager, opts *Options, defaults *Defaults, watched watchS
 	shared := &Deps{
 		Reconciler: workload.Reconciler{
 			Client: c, Live: mgr.GetAPIReader(), ClusterKinds: kindsOfOthers, Engine: apply.New(c, mgr.GetAPIReader(), opts.Clock), Clock: opts.Clock,
-			ServiceGrace: ptr.Deref(opts.ServiceGrace, workload.DefaultServiceGrace), Today: resource.Inputs{Rendering: opts.Rendering}, Defaults: defaults,
+			ServiceGrace: ptr.Deref(opts.ServiceGrace, workload.DefaultServiceGrace), Today: resource.BuildInputs{Rendering: opts.Rendering}, Defaults: defaults,
 			Records: workload.NewRecords(), PodCauses: workload.NewPodCauses(opts.Clock),
 		},
 		Recorder: reconciler.LimitEvents(mgr.GetEventRecorder(fieldOwner), opts.Clock, droppedEvents.WithLabelValues().Inc),

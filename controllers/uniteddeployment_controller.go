@@ -161,7 +161,7 @@ func (r *UnitedDeploymentReconciler) scaleExisting(ctx context.Context, ud *appv
 	if done.Seen.Deployment() == nil {
 		done.Status.Workload, done.Report.Pods = workload.MissingStatus(in, done.Seen, false)
 	} else {
-		done.Status.Workload, done.Report.Pods = workload.StatusOf(in, done.Seen, resource.Inputs{})
+		done.Status.Workload, done.Report.Pods = workload.StatusOf(in, done.Seen, resource.BuildInputs{})
 	}
 	done.Report.RetryAfter = done.Report.Pods.Again
 	return done, err

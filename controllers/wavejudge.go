@@ -136,7 +136,7 @@ func newJudgement(k *kind, obj stored.Observed, live *appsv1.Deployment, in *nam
 	if spec == nil {
 		return made
 	}
-	today := resource.Inputs{}.WithPresentDefaults(&in.present, spec, obj.GetName())
+	today := resource.BuildInputs{}.WithPresentDefaults(&in.present, spec, obj.GetName())
 	made.digest = today.DefaultsDigest()
 	if live == nil {
 		return made

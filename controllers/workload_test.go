@@ -22,8 +22,8 @@ func sizedWorld(t *testing.T) *world {
 func TestEditedInputsDoNotRestart(t *testing.T) {
 	forEach(t, map[string]string{
 		"no record": "", "no JSON": "{", "no rendering": `{"rendering":0}`, "an unknown rendering": `{"rendering":1}`, "a later rendering": `{"rendering":99}`,
-		"a refresh":    resource.Inputs{Rendering: resource.RenderingLatest, Refresh: "1"}.Encode(),
-		"another size": resource.Inputs{Rendering: resource.RenderingLatest, Size: resource.BuiltInSizes().Resolve("large")}.Encode(),
+		"a refresh":    resource.BuildInputs{Rendering: resource.RenderingLatest, Refresh: "1"}.Encode(),
+		"another size": resource.BuildInputs{Rendering: resource.RenderingLatest, Size: resource.BuiltInSizes().Resolve("large")}.Encode(),
 	}, func(t *testing.T, _, value string) {
 		w := sizedWorld(t)
 		before := w.deployment()

@@ -119,7 +119,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	c := interceptor.NewClient(base, w.writes())
 	w.base = base
 	w.Deps = &Deps{Recorder: scripted{w, w.events}, Reconciler: workload.Reconciler{
-		Client: c, Live: interceptor.NewClient(c, w.liveReads()), Clock: w.clock, Today: resource.Inputs{Rendering: resource.RenderingLatest},
+		Client: c, Live: interceptor.NewClient(c, w.liveReads()), Clock: w.clock, Today: resource.BuildInputs{Rendering: resource.RenderingLatest},
 	}}
 	w.restart()
 	return w

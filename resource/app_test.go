@@ -183,7 +183,7 @@ func TestObjectsOutliveTheSelector(t *testing.T) {
 	selector := map[string]string{"app.example.com/v1": "web"}
 	app := &appv1.App{}
 	app.Name = "web"
-	d := buildDeployment(built(t)(App(app, BuildOptions{Selector: selector, Inputs: Inputs{Rendering: RenderingLatest}})))
+	d := buildDeployment(built(t)(App(app, BuildOptions{Selector: selector, Inputs: BuildInputs{Rendering: RenderingLatest}})))
 	if len(selector) != 1 {
 		t.Errorf("the selector has become %v", selector)
 	}

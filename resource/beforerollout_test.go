@@ -44,7 +44,7 @@ func TestBuildJob(t *testing.T) {
 		probes: {liveness: {httpGet: {port: 80}}}, lifecycle: {preStop: {sleep: {seconds: 1}}},
 		containers: [{name: log, image: log}], initContainers: [{name: once, image: i}, {name: proxy, image: p, restartPolicy: Always}],
 		podLabels: {team: red, app.kubernetes.io/instance: x}, podAnnotations: {inject: "true"}, nodeSelector: {disk: ssd}, serviceAccountName: robot}`)
-	w, errs := App(app, BuildOptions{Inputs: Inputs{Rendering: RenderingLatest}, Selector: map[string]string{"team": "red"}})
+	w, errs := App(app, BuildOptions{Inputs: BuildInputs{Rendering: RenderingLatest}, Selector: map[string]string{"team": "red"}})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

@@ -39,7 +39,7 @@ func TestCanaryDeployment(t *testing.T) {
 	app.Spec.Image, app.Spec.Ports = "nginx:2", []appv1.Port{{Port: 80}}
 	app.Spec.ProgressDeadlineSeconds = ptr.To[int32](120)
 	build := func() *Workload {
-		w, errs := App(app, BuildOptions{Inputs: Inputs{Rendering: RenderingLatest}})
+		w, errs := App(app, BuildOptions{Inputs: BuildInputs{Rendering: RenderingLatest}})
 		if len(errs) > 0 {
 			t.Fatal(errs)
 		}
@@ -81,10 +81,10 @@ func TestCanaryDeployment(t *testing.T) {
 func TestCanaryIsNoChange(t *testing.T) {
 	app := &appv1.App{}
 	app.Name, app.Spec.Image = "web", "nginx:2"
-	before, errs := App(app, BuildOptions{Inputs: Inputs{Rendering: RenderingLatest}})
+	before, errs := App(app, BuildOptions{Inputs: BuildInputs{Rendering: RenderingLatest}})
 	identity := AppSpec(app).Identity()
 	app.Spec.Canary = &appv1.CanarySpec{}
-	after, errs2 := App(app, BuildOptions{Inputs: Inputs{Rendering: RenderingLatest}})
+	after, errs2 := App(app, BuildOptions{Inputs: BuildInputs{Rendering: RenderingLatest}})
 	if len(errs)+len(errs2) > 0 {
 		t.Fatal(errs, errs2)
 	}

@@ -30,7 +30,7 @@ func TestComponentSpecChanged(t *testing.T) {
 	db := &cm.Spec.DB.StatefulSet
 	db.Component = appv1.Component{Name: "db", WorkloadSpec: appv1.WorkloadSpec{Image: "a"}}
 	db.Storage.Size = apiresource.MustParse("1Gi")
-	w := built(t)(CloudManagerDatabase(cm, BuildOptions{Inputs: Inputs{Rendering: RenderingLatest}}))
+	w := built(t)(CloudManagerDatabase(cm, BuildOptions{Inputs: BuildInputs{Rendering: RenderingLatest}}))
 	record := w.Record[appv1.AnnotationLastAppliedSpec]
 	for name, c := range map[string]struct {
 		change func()
@@ -60,7 +60,7 @@ func TestPasswordStaysInSecret(t *testing.T) {
 	cm.Spec.DB.RootPass = password
 	cm.DefaultNames()
 	for _, tier := range []Tier{TierDatabase, TierIdentity, TierFront} {
-		w := built(t)(CloudManagerTier(cm, tier, BuildOptions{Inputs: Inputs{Rendering: RenderingLatest}}))
+		w := built(t)(CloudManagerTier(cm, tier, BuildOptions{Inputs: BuildInputs{Rendering: RenderingLatest}}))
 		everything := []any{w}
 		for _, object := range w.Objects() {
 			everything = append(everything, object)
@@ -95,7 +95,7 @@ func TestUsersVariables(t *testing.T) {
 	cm.Name = "cm"
 	cm.Spec.Front.Deployment.Envs = []corev1.EnvVar{{Name: "DB_HOST", Value: "elsewhere"}}
 	cm.DefaultNames()
-	w := built(t)(CloudManagerFront(cm, BuildOptions{Inputs: Inputs{Rendering: RenderingLatest}}))
+	w := built(t)(CloudManagerFront(cm, BuildOptions{Inputs: BuildInputs{Rendering: RenderingLatest}}))
 	var got []string
 	for _, env := range w.Template.Spec.Containers[0].Env {
 		got = append(got, env.Name+"="+env.Value)

@@ -198,7 +198,7 @@ func TestSecretSumsCannotBeTried(t *testing.T) {
 func TestConfigInputsAreARecord(t *testing.T) {
 	app := &appv1.App{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}
 	app.Spec.Image = "nginx"
-	in := Inputs{Rendering: RenderingLatest}
+	in := BuildInputs{Rendering: RenderingLatest}
 	in.Config, _ = ConfigInputs{Objects: map[string]string{"ConfigMap/a": sumOfObjects(nil)}}.Follow(
 		map[string]Content{"ConfigMap/a": {Sum: sumOfObjects(map[string]string{"x": ""})}}, "", MomentSettled)
 	w, errs := App(app, BuildOptions{Inputs: in})
@@ -219,7 +219,7 @@ func TestConfigInputsAreARecord(t *testing.T) {
 	if diff := cmp.Diff(w.Template, again.Template); diff != "" {
 		t.Errorf("built from the record (-before +after):\n%s", diff)
 	}
-	later, _ := ChooseInputs(Provenance{Exists: true, Ours: true, Inputs: read.Encode(), SpecChanged: true}, "1", Inputs{Rendering: RenderingLatest}, ResolvedSize{})
+	later, _ := ChooseInputs(Provenance{Exists: true, Ours: true, Inputs: read.Encode(), SpecChanged: true}, "1", BuildInputs{Rendering: RenderingLatest}, ResolvedSize{})
 	if !later.Config.Equal(in.Config) {
 		t.Errorf("with a new spec the record is %+v", later.Config)
 	}
@@ -227,7 +227,7 @@ func TestConfigInputsAreARecord(t *testing.T) {
 
 // TestConfigSumsAreHex reads records that others have edited.
 func TestConfigSumsAreHex(t *testing.T) {
-	good := Inputs{Rendering: RenderingLatest, Config: ConfigInputs{Sum: sumOfObjects(nil)}}
+	good := BuildInputs{Rendering: RenderingLatest, Config: ConfigInputs{Sum: sumOfObjects(nil)}}
 	if _, err := DecodeInputs(good.Encode()); err != nil {
 		t.Error(err)
 	}
@@ -255,7 +255,7 @@ func TestRecordSize(t *testing.T) {
 		refs = append(refs, r)
 		c.Objects[r.ID()] = sumOfObjects(nil)
 	}
-	written := len(Inputs{Config: c}.Encode()) - len(Inputs{}.Encode())
+	written := len(BuildInputs{Config: c}.Encode()) - len(BuildInputs{}.Encode())
 	if size := RecordSize(refs); size > written || written-size > 100 {
 		t.Errorf("estimated %d bytes, written %d", size, written)
 	}

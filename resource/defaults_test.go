@@ -237,7 +237,7 @@ func TestDefaultsRecord(t *testing.T) {
 	if diff := cmp.Diff(want, string(canonicalJSON(got))); diff != "" {
 		t.Errorf("the record (-want +got):\n%s", diff)
 	}
-	in := Inputs{Rendering: RenderingLatest, Defaults: record}
+	in := BuildInputs{Rendering: RenderingLatest, Defaults: record}
 	if read, err := DecodeInputs(in.Encode()); err != nil || read.Defaults != record {
 		t.Errorf("the inputs come back as %+v, %v", read, err)
 	}
@@ -260,7 +260,7 @@ func TestDefaultsRecord(t *testing.T) {
 		pack(t, `{"fields":{"resources":{"limits":{"cpu":"1e-100000000"}}}}`), pack(t, strings.Repeat(" ", maxRecordedDefaults+1)), pack(t, `{}{}`),
 	} {
 		costsLittle(t, string(bad[:1]), func() {
-			if _, err := DecodeInputs(Inputs{Rendering: RenderingLatest, Defaults: bad}.Encode()); err == nil {
+			if _, err := DecodeInputs(BuildInputs{Rendering: RenderingLatest, Defaults: bad}.Encode()); err == nil {
 				t.Errorf("%.40s is read", bad)
 			}
 		})
@@ -278,7 +278,7 @@ func TestDefaultsAtTheLimit(t *testing.T) {
 	app := newDefaultedApp(t, "")
 	at := func(length int) (DefaultsRecord, int) {
 		record := taken(app, &appv1.Defaults{PodAnnotations: map[string]string{"a": padding(length)}})
-		_, errs := App(app, BuildOptions{Inputs: Inputs{Rendering: RenderingLatest, Defaults: record}})
+		_, errs := App(app, BuildOptions{Inputs: BuildInputs{Rendering: RenderingLatest, Defaults: record}})
 		return record, len(errs)
 	}
 	length := 100

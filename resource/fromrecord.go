@@ -34,7 +34,7 @@ func (w *Workload) recordedAs(record string) (*Workload, error) {
 // the content from the live pod template, as another sum would restart the pods. It keeps the size if the main container of the live
 // template has the same amounts, as after a restore from a backup. The rendering is not reliable then: the caller has to derive it by
 // a comparison of the built template.
-func ReliableInputs(recorded Inputs, owned bool, live *corev1.PodTemplateSpec, container string) Inputs {
+func ReliableInputs(recorded BuildInputs, owned bool, live *corev1.PodTemplateSpec, container string) BuildInputs {
 	if owned {
 		return recorded
 	}

@@ -163,16 +163,16 @@ func TestReliableInputs(t *testing.T) {
 	}
 	more := corev1.ResourceList{"cpu": apiresource.MustParse("0.1"), "memory": small.Requests["memory"], "example.com/gpu": apiresource.MustParse("1")}
 	for name, c := range map[string]struct {
-		recorded  Inputs
+		recorded  BuildInputs
 		live      *corev1.PodTemplateSpec
 		keepsSize bool
 	}{
-		"no size":                 {Inputs{Rendering: RenderingLatest}, template("main", nil, nil), true},
-		"as recorded":             {Inputs{Rendering: RenderingLatest, Size: small}, template("main", small.Requests, small.Limits), true},
-		"in other words, or more": {Inputs{Rendering: RenderingLatest, Size: small}, template("main", more, small.Limits), true},
-		"other requests":          {Inputs{Rendering: RenderingLatest, Size: small}, template("main", small.Limits, small.Limits), false},
-		"no limits":               {Inputs{Rendering: RenderingLatest, Size: small}, template("main", small.Requests, nil), false},
-		"in another container":    {Inputs{Rendering: RenderingLatest, Size: small}, template("other", small.Requests, small.Limits), false},
+		"no size":                 {BuildInputs{Rendering: RenderingLatest}, template("main", nil, nil), true},
+		"as recorded":             {BuildInputs{Rendering: RenderingLatest, Size: small}, template("main", small.Requests, small.Limits), true},
+		"in other words, or more": {BuildInputs{Rendering: RenderingLatest, Size: small}, template("main", more, small.Limits), true},
+		"other requests":          {BuildInputs{Rendering: RenderingLatest, Size: small}, template("main", small.Limits, small.Limits), false},
+		"no limits":               {BuildInputs{Rendering: RenderingLatest, Size: small}, template("main", small.Requests, nil), false},
+		"in another container":    {BuildInputs{Rendering: RenderingLatest, Size: small}, template("other", small.Requests, small.Limits), false},
 	} {
 		want := c.recorded
 		if got := ReliableInputs(c.recorded, true, c.live, "main"); !cmp.Equal(got, want) {
@@ -217,7 +217,7 @@ func TestReplicas(t *testing.T) {
 func TestTemplateSizeTellsRenderings(t *testing.T) {
 	app := appOf(t, "{image: a, ports: [{port: 80}]}")
 	size := func(rendering int32) int {
-		return TemplateSize(&built(t)(App(app, BuildOptions{Inputs: Inputs{Rendering: rendering}})).Template)
+		return TemplateSize(&built(t)(App(app, BuildOptions{Inputs: BuildInputs{Rendering: rendering}})).Template)
 	}
 	if tutorial, latest := size(RenderingTutorial), size(RenderingLatest); tutorial >= latest {
 		t.Errorf("the renderings have %d and %d bytes", tutorial, latest)

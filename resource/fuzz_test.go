@@ -26,7 +26,7 @@ func randomApp(t testing.TB, src specs.Source) (*appv1.App, BuildOptions) {
 		t.Fatalf("%v in %s", err, data)
 	}
 	app.Namespace, app.Name, app.UID = "default", specs.Name(src, 1), "1"
-	seen := BuildOptions{Inputs: Inputs{Rendering: Renderings()[src.IntN(len(Renderings()))]}, Autoscaled: src.IntN(4) == 3}
+	seen := BuildOptions{Inputs: BuildInputs{Rendering: Renderings()[src.IntN(len(Renderings()))]}, Autoscaled: src.IntN(4) == 3}
 	if src.IntN(2) == 1 {
 		seen.Selector = map[string]string{"app.example.com/v1": app.Name}
 	}

@@ -28,7 +28,7 @@ var update = flag.Bool("update", false, "write what the builders make to testdat
 // goldenCase is what a case's input has next to the custom resource: what is observed, in a second document.
 type goldenCase struct {
 	Selector   map[string]string `json:"selector"`
-	Inputs     *Inputs           `json:"inputs"`
+	Inputs     *BuildInputs      `json:"inputs"`
 	Autoscaled bool              `json:"autoscaled"`
 	// OtherAutoscaler and LiveReplicas are those of BuildOptions.
 	OtherAutoscaler bool   `json:"otherAutoscaler"`
@@ -38,7 +38,7 @@ type goldenCase struct {
 }
 
 func (c *goldenCase) observed() BuildOptions {
-	inputs := Inputs{Rendering: RenderingLatest}
+	inputs := BuildInputs{Rendering: RenderingLatest}
 	if c.Inputs != nil {
 		inputs = *c.Inputs
 	}
@@ -189,7 +189,7 @@ const templatesFile = "testdata/templates.yaml"
 
 const templatesHelp = `A pod template that a release has built must stay as it is, byte by byte: a changed one restarts every workload at
 the next upgrade of the operator. Build the new template under a new number instead:
-  1. raise RenderingLatest in inputs.go, and say next to it what the new rendering does otherwise;
+  1. raise RenderingLatest in buildinputs.go, and say next to it what the new rendering does otherwise;
   2. add it to Renderings, and let the builder branch on Inputs.Rendering, so that the older renderings give what they gave;
   3. record the new rendering with: go test ./resource -update
 Only if a rendering was never released, delete its lines from %s instead, then -update.`

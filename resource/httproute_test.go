@@ -62,7 +62,7 @@ podMetricsEndpoints: [{interval: 30s, path: /m, portNumber: 8080}]
 selector: {matchLabels: {app.huolala.cn/app: shop}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := built(t)(App(servingApp(t, c.given), BuildOptions{Inputs: Inputs{Rendering: RenderingLatest}}))
+			w := built(t)(App(servingApp(t, c.given), BuildOptions{Inputs: BuildInputs{Rendering: RenderingLatest}}))
 			around := w.objectsAround()
 			if len(around) != 1 {
 				t.Fatalf("%d objects", len(around))
@@ -103,7 +103,7 @@ func TestMonitorOfUndeclaredPort(t *testing.T) {
 		`podMonitor: {port: web}`:     "",
 		`podMonitor: {port: 8080}`:    "",
 	} {
-		w, errs := App(servingApp(t, given), BuildOptions{Inputs: Inputs{Rendering: RenderingLatest}})
+		w, errs := App(servingApp(t, given), BuildOptions{Inputs: BuildInputs{Rendering: RenderingLatest}})
 		if got := errs.ToAggregate(); (got == nil) != (words == "") || got != nil && !strings.HasPrefix(got.Error(), words) {
 			t.Errorf("%s: %v, want %q", given, got, words)
 		}
@@ -113,7 +113,7 @@ func TestMonitorOfUndeclaredPort(t *testing.T) {
 	}
 	app := servingApp(t, `podMonitor: {}`)
 	app.Spec.Ports = app.Spec.Ports[:1]
-	if _, errs := App(app, BuildOptions{Inputs: Inputs{Rendering: RenderingLatest}}); len(errs) != 1 || errs[0].Field != "spec.podMonitor" {
+	if _, errs := App(app, BuildOptions{Inputs: BuildInputs{Rendering: RenderingLatest}}); len(errs) != 1 || errs[0].Field != "spec.podMonitor" {
 		t.Errorf("without a TCP port: %v", errs)
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // buildPod returns the ports of the Service and the spec of each pod.
-func buildPod(p workloadMeta, spec *appv1.WorkloadSpec, selector map[string]string, in Inputs) ([]corev1.ServicePort, corev1.PodSpec) {
+func buildPod(p workloadMeta, spec *appv1.WorkloadSpec, selector map[string]string, in BuildInputs) ([]corev1.ServicePort, corev1.PodSpec) {
 	spec = spec.DeepCopy()
 	servicePorts, offered, containerPorts := portsOf(spec, in)
 	main := mainContainer(p, spec, containerPorts, in)
@@ -49,7 +49,7 @@ func sidecarContainers(init []corev1.Container) []corev1.Container {
 }
 
 // mainContainer returns the container with the spec's image, without its probes.
-func mainContainer(p workloadMeta, spec *appv1.WorkloadSpec, ports []corev1.ContainerPort, in Inputs) corev1.Container {
+func mainContainer(p workloadMeta, spec *appv1.WorkloadSpec, ports []corev1.ContainerPort, in BuildInputs) corev1.Container {
 	return corev1.Container{
 		Name:            p.container,
 		Image:           spec.Image,
@@ -74,7 +74,7 @@ func pullPolicy(spec *appv1.WorkloadSpec) corev1.PullPolicy {
 }
 
 // mainResources returns the main container's resources: the amounts of its named size, otherwise the resources of the spec.
-func mainResources(spec *appv1.WorkloadSpec, in Inputs) corev1.ResourceRequirements {
+func mainResources(spec *appv1.WorkloadSpec, in BuildInputs) corev1.ResourceRequirements {
 	if in.Size.Name != "" {
 		return storedResources(corev1.ResourceRequirements{Requests: in.Size.Requests, Limits: in.Size.Limits})
 	}
@@ -83,7 +83,7 @@ func mainResources(spec *appv1.WorkloadSpec, in Inputs) corev1.ResourceRequireme
 
 // spreadConstraints returns the topology spread constraints. A constraint without a selector gets the workload's own. By default, pods are
 // spread over nodes and zones if possible.
-func spreadConstraints(constraints []corev1.TopologySpreadConstraint, selector map[string]string, in Inputs) []corev1.TopologySpreadConstraint {
+func spreadConstraints(constraints []corev1.TopologySpreadConstraint, selector map[string]string, in BuildInputs) []corev1.TopologySpreadConstraint {
 	if len(constraints) == 0 && in.Rendering != RenderingTutorial {
 		for _, key := range []string{corev1.LabelHostname, corev1.LabelTopologyZone} {
 			constraints = append(constraints, corev1.TopologySpreadConstraint{

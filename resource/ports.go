@@ -23,7 +23,7 @@ type containerPort struct {
 
 // portsOf returns the ports of the Service, the container ports that the main container declares for the Service, and all
 // container ports of the main container. The list of all ports begins with the offered ports.
-func portsOf(spec *appv1.WorkloadSpec, in Inputs) (service []corev1.ServicePort, offered, all []corev1.ContainerPort) {
+func portsOf(spec *appv1.WorkloadSpec, in BuildInputs) (service []corev1.ServicePort, offered, all []corev1.ContainerPort) {
 	if in.Rendering == RenderingTutorial {
 		service, offered = tutorialPorts(spec.Ports)
 	} else {

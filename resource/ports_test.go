@@ -175,7 +175,7 @@ func fieldsOf(errs field.ErrorList) []string {
 }
 
 // latest is what is observed of a new workload.
-var latest = BuildOptions{Inputs: Inputs{Rendering: RenderingLatest}}
+var latest = BuildOptions{Inputs: BuildInputs{Rendering: RenderingLatest}}
 
 // appOf returns an App named app with a spec in YAML.
 func appOf(t testing.TB, spec string) *appv1.App {

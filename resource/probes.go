@@ -14,7 +14,7 @@ import (
 // (restarts), and only together with a startup probe: it runs every second, so that it adds no delay, and fails only after a day,
 // so that it never ends a container that starts slowly. As a startup probe delays the other probes, there is no default startup
 // probe if the spec states any probe, which may be for another port. A spec that disables the default probes has those that it states.
-func mainProbes(spec *appv1.Probes, ports []corev1.ContainerPort, restarts bool, in Inputs) (liveness, readiness, startup *corev1.Probe) {
+func mainProbes(spec *appv1.Probes, ports []corev1.ContainerPort, restarts bool, in BuildInputs) (liveness, readiness, startup *corev1.Probe) {
 	liveness, readiness, startup = spec.Liveness, spec.Readiness, spec.Startup
 	port := firstTCP(ports)
 	if spec.Disabled || port == 0 || in.Rendering == RenderingTutorial {

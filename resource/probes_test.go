@@ -47,7 +47,7 @@ func TestDefaultProbes(t *testing.T) {
 			if strings.Contains(c.stated, "s") {
 				spec.Startup = own
 			}
-			in := Inputs{Rendering: v.rendering}
+			in := BuildInputs{Rendering: v.rendering}
 			liveness, readiness, startup := mainProbes(spec, ports, v.restarts, in)
 			got := letter(liveness, own, "L") + letter(readiness, own, "R") + letter(startup, own, "S")
 			if got != v.want {

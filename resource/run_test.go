@@ -30,7 +30,7 @@ func deploymentOfRun(t *testing.T) *appsv1.Deployment {
 		probes: {liveness: {httpGet: {port: 80}}}, containers: [{name: log, image: log}],
 		initContainers: [{name: once, image: i}, {name: proxy, image: p, restartPolicy: Always}],
 		podLabels: {team: red, color: blue, tier: one}, podAnnotations: {inject: "true", kubectl.kubernetes.io/default-container: log}, serviceAccountName: robot}`)
-	w, errs := App(app, BuildOptions{Inputs: Inputs{Rendering: RenderingLatest}})
+	w, errs := App(app, BuildOptions{Inputs: BuildInputs{Rendering: RenderingLatest}})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

@@ -62,7 +62,7 @@ func TestScore(t *testing.T) {
 		t.Fatal(err)
 	}
 	// As the operator builds it once the Deployment is there.
-	inputs := Inputs{Rendering: RenderingLatest, Size: BuiltInSizes().Resolve(app.Spec.Size)}
+	inputs := BuildInputs{Rendering: RenderingLatest, Size: BuiltInSizes().Resolve(app.Spec.Size)}
 	w, errs := App(&app, BuildOptions{Inputs: inputs, LiveReplicas: ptr.To[int32](2)})
 	if len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())

@@ -52,7 +52,7 @@ func TestSizeOfTheContainer(t *testing.T) {
 		app := &appv1.App{}
 		app.Name, app.Spec.Image, app.Spec.Size = "web", "nginx", appv1.SizeSmall
 		app.Spec.Containers = []corev1.Container{{Name: "sidecar", Image: "nginx"}}
-		w, errs := App(app, BuildOptions{Inputs: Inputs{Rendering: rendering, Size: small}})
+		w, errs := App(app, BuildOptions{Inputs: BuildInputs{Rendering: rendering, Size: small}})
 		if len(errs) > 0 {
 			t.Fatal(errs)
 		}
@@ -66,7 +66,7 @@ func TestSizeOfTheContainer(t *testing.T) {
 		}
 
 		app.Spec.Size, app.Spec.Resources = appv1.SizeCustom, corev1.ResourceRequirements{Limits: small.Limits}
-		w, _ = App(app, BuildOptions{Inputs: Inputs{Rendering: rendering}})
+		w, _ = App(app, BuildOptions{Inputs: BuildInputs{Rendering: rendering}})
 		if diff := cmp.Diff(app.Spec.Resources, w.Template.Spec.Containers[0].Resources); diff != "" {
 			t.Errorf("custom resources (-want +got):\n%s", diff)
 		}

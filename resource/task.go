@@ -123,7 +123,7 @@ func cronJobSpec(spec *appv1.TaskSpec, w *Workload) batchv1.CronJobSpec {
 // selector of a Deployment or the tools find the pods of an App, unless podLabels states the label.
 func taskTemplate(meta *workloadMeta, spec *appv1.TaskSpec, base *Base, size ResolvedSize) (*corev1.PodTemplateSpec, field.ErrorList) {
 	fields := spec.Workload()
-	_, own := buildPod(*meta, fields, meta.selector, Inputs{Rendering: RenderingLatest, Size: size})
+	_, own := buildPod(*meta, fields, meta.selector, BuildInputs{Rendering: RenderingLatest, Size: size})
 	endPod(&own)
 	template := &corev1.PodTemplateSpec{Spec: own}
 	identity := mergedMaps(map[string]string{appv1.LabelComponent: meta.component, appv1.LabelManagedBy: appv1.ManagedBy},

@@ -18,7 +18,7 @@ func TestUnitedDeploymentSpecChanged(t *testing.T) {
 		ud.Spec.Template = &appv1.WorkloadSpec{Image: "nginx:1.16.1", Ports: []appv1.Port{{Port: 80}}}
 		return ud
 	}
-	w, errs := UnitedDeployment(united(), BuildOptions{Inputs: Inputs{Rendering: RenderingLatest}})
+	w, errs := UnitedDeployment(united(), BuildOptions{Inputs: BuildInputs{Rendering: RenderingLatest}})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

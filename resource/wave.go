@@ -32,19 +32,19 @@ func (w Wave) checkWave() error {
 
 // HasPresentDefaults reports whether a workload that was built with the inputs has the defaults and the size that today's inputs have. spec is without
 // defaults.
-func (in *Inputs) HasPresentDefaults(spec Spec, today *Inputs) bool {
+func (in *BuildInputs) HasPresentDefaults(spec Spec, today *BuildInputs) bool {
 	return !in.Kept && in.Size.Equal(today.Size) && DefaultsCurrent(spec, in.Defaults, today.Defaults)
 }
 
 // TakeDefaults returns inputs with the defaults and the size of today's inputs, in a wave. All other inputs stay.
-func (in Inputs) TakeDefaults(today *Inputs, wave Wave) Inputs {
+func (in BuildInputs) TakeDefaults(today *BuildInputs, wave Wave) BuildInputs {
 	in.Defaults, in.Size, in.ServiceAccount, in.Wave = today.Defaults, today.Size, today.ServiceAccount, wave
 	return in
 }
 
 // WithPresentDefaults returns inputs with the present defaults and the size that a spec without defaults takes, and with the account of a
 // resource of a name.
-func (in Inputs) WithPresentDefaults(present *PresentDefaults, spec Spec, name string) Inputs {
+func (in BuildInputs) WithPresentDefaults(present *PresentDefaults, spec Spec, name string) BuildInputs {
 	in.Defaults = TakeDefaults(present, spec)
 	with := spec.WithDefaults(in.Defaults)
 	in.Size, in.ServiceAccount = present.Sizes.Resolve(with.Workload().Size), AccountName(with.Serving(), name)
@@ -52,7 +52,7 @@ func (in Inputs) WithPresentDefaults(present *PresentDefaults, spec Spec, name s
 }
 
 // DefaultsDigest returns a short text that differs between inputs with other defaults, or with another size. It does not depend on the version of Go.
-func (in *Inputs) DefaultsDigest() string {
+func (in *BuildInputs) DefaultsDigest() string {
 	var content []byte
 	if taken, err := in.Defaults.decodeRecord(); err == nil {
 		content = canonicalJSON(taken)

@@ -10,7 +10,7 @@ import (
 // TestWaveIsRecorded checks that a record with a wave is read as it was written, that one without is that of before, and that a wave shapes nothing.
 func TestWaveIsRecorded(t *testing.T) {
 	at := metav1.NewTime(time.Unix(1e9, 0).UTC())
-	in := Inputs{Rendering: RenderingLatest, Wave: Wave{Number: 2, At: at}}
+	in := BuildInputs{Rendering: RenderingLatest, Wave: Wave{Number: 2, At: at}}
 	if got := in.Encode(); got != `{"rendering":2,"wave":{"number":2,"at":"2001-09-09T01:46:40Z"}}` {
 		t.Errorf("the record is %s", got)
 	}
@@ -18,7 +18,7 @@ func TestWaveIsRecorded(t *testing.T) {
 	if err != nil || back.Wave.Number != 2 || !back.Wave.At.Equal(&at) {
 		t.Errorf("it is read as %+v, %v", back, err)
 	}
-	without := Inputs{Rendering: RenderingLatest}
+	without := BuildInputs{Rendering: RenderingLatest}
 	if got := without.Encode(); got != `{"rendering":2}` || !in.SameTemplate(&without) {
 		t.Errorf("without a wave: %s", got)
 	}
@@ -37,7 +37,7 @@ func TestDefaultsDigest(t *testing.T) {
 	some := recordDefaults(recordedDefaults{Without: []string{"a"}})
 	small, large := BuiltInSizes().Resolve("small"), BuiltInSizes().Resolve("large")
 	seen := map[string]bool{}
-	for _, in := range []Inputs{{}, {Defaults: some}, {Size: small}, {Size: large}, {Defaults: some, Size: small}} {
+	for _, in := range []BuildInputs{{}, {Defaults: some}, {Size: small}, {Size: large}, {Defaults: some, Size: small}} {
 		digest := in.DefaultsDigest()
 		if seen[digest] || len(digest) != 20 {
 			t.Errorf("the digest of %+v is %q", in, digest)

@@ -19,7 +19,7 @@ func buildErrors(t *testing.T, spec string) []string {
 		t.Fatalf("%s: %v", spec, err)
 	}
 	app.Spec.Image = "i:1"
-	_, errs := App(app, BuildOptions{Inputs: Inputs{Rendering: RenderingLatest}})
+	_, errs := App(app, BuildOptions{Inputs: BuildInputs{Rendering: RenderingLatest}})
 	var said []string
 	for _, err := range errs {
 		said = append(said, err.Error())

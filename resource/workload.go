@@ -88,7 +88,7 @@ type BuildOptions struct {
 	// Selector is the selector of the live workload object, nil without a live object.
 	Selector map[string]string
 	// Inputs shape the pod template in addition to the spec; see ChooseInputs.
-	Inputs Inputs
+	Inputs BuildInputs
 	// Autoscaled is true if a HorizontalPodAutoscaler that is not from the spec decides the number of pods.
 	Autoscaled bool
 	// OtherAutoscaler is true if a HorizontalPodAutoscaler other than the workload's own targets the workload object.

@@ -50,7 +50,7 @@ func TestRestrictedUndone(t *testing.T) {
 			if err := yaml.Unmarshal([]byte("{spec: {image: 'i:1', "+profile+" "+fields+"}}"), app); err != nil {
 				t.Fatalf("%s: %v", fields, err)
 			}
-			w, _ := resource.App(app, resource.BuildOptions{Inputs: resource.Inputs{Rendering: resource.RenderingLatest}})
+			w, _ := resource.App(app, resource.BuildOptions{Inputs: resource.BuildInputs{Rendering: resource.RenderingLatest}})
 			said := s.podSecurity(t.Context(), &asker{mayLook: never, mayAsk: never}, "shop", []*resource.Workload{w})
 			if text := strings.Join(said, "\n"); undone != (len(said) == 1) || undone && (!strings.HasPrefix(text, "spec.securityProfile: ") || !strings.Contains(text, words)) {
 				t.Errorf("%s %s: %q, want %q", profile, fields, said, words)

@@ -132,7 +132,7 @@ func (w *Webhooks) SetupWithManager(mgr ctrl.Manager, planner Planner) error {
 		patience: w.opts.Patience, followSecrets: w.opts.FollowSecrets, disabled: w.opts.DisabledFeatures,
 		cache: mgr.GetCache(), live: mgr.GetAPIReader(), scheme: mgr.GetScheme(), standards: standards,
 		planner: planner, limits: newLimits(),
-		today: resource.BuildOptions{Inputs: resource.Inputs{Rendering: w.opts.Rendering}, Unrecorded: true},
+		today: resource.BuildOptions{Inputs: resource.BuildInputs{Rendering: w.opts.Rendering}, Unrecorded: true},
 	}
 	s.registerKinds(mgr.GetWebhookServer())
 	expiry.webhooks.Store(w)

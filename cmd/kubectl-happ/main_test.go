@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) {
 	fmt.Fprintln(os.Stdout, "begun")
 	<-ctx.Done()
 	fmt.Fprintln(os.Stdout, "ended")
-	<-time.After(time.Hour)
+	_, _ = io.Copy(io.Discard, os.Stdin) // Until the test ends.
 }
 
 // TestSecondSignal sends signals to a process that does not end with its context: a second hangup does nothing, and a second Ctrl-C, or another signal
@@ -41,6 +42,9 @@ func TestSecondSignal(t *testing.T) {
 			cmd.Env = append(os.Environ(), waiting+"=true")
 			out, err := cmd.StdoutPipe()
 			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := cmd.StdinPipe(); err != nil {
 				t.Fatal(err)
 			}
 			if err := cmd.Start(); err != nil {

@@ -65,7 +65,7 @@ func newConflicts(clk clock.PassiveClock) *conflicts {
 }
 
 // noteRepair counts a repair of the plan's object. During a conflict, noteRepair returns how long to leave the object unchanged.
-func (c *conflicts) noteRepair(req *Request, p *plan) (retry time.Duration, fighting bool) {
+func (c *conflicts) noteRepair(req *Request, p *objectPlan) (retry time.Duration, fighting bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f, now := c.fightFor(req, p), c.clock.Now()
@@ -76,7 +76,7 @@ func (c *conflicts) noteRepair(req *Request, p *plan) (retry time.Duration, figh
 }
 
 // snapshotOf returns the record of the plan's object. restoreSnapshot restores it: a repair that failed does not count.
-func (c *conflicts) snapshotOf(req *Request, p *plan) fight {
+func (c *conflicts) snapshotOf(req *Request, p *objectPlan) fight {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	was := *c.fightFor(req, p)
@@ -84,14 +84,14 @@ func (c *conflicts) snapshotOf(req *Request, p *plan) fight {
 	return was
 }
 
-func (c *conflicts) restoreSnapshot(req *Request, p *plan, was fight) {
+func (c *conflicts) restoreSnapshot(req *Request, p *objectPlan, was fight) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	*c.fightFor(req, p) = was
 }
 
 // noteOverridden remembers which fields the API server did not keep in an answer to a write of ours.
-func (c *conflicts) noteOverridden(req *Request, p *plan, diff *fieldpath.Set) {
+func (c *conflicts) noteOverridden(req *Request, p *objectPlan, diff *fieldpath.Set) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f := c.fightFor(req, p)
@@ -100,7 +100,7 @@ func (c *conflicts) noteOverridden(req *Request, p *plan, diff *fieldpath.Set) {
 
 // isOverridden reports whether the API server did not keep these fields when they were last written: by the answer, or, before the first
 // answer to this process, by the reason in the status of the owner.
-func (c *conflicts) isOverridden(req *Request, p *plan, diff *fieldpath.Set) bool {
+func (c *conflicts) isOverridden(req *Request, p *objectPlan, diff *fieldpath.Set) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if f := c.fightFor(req, p); f.answered {
@@ -110,7 +110,7 @@ func (c *conflicts) isOverridden(req *Request, p *plan, diff *fieldpath.Set) boo
 }
 
 // recentRepairs returns how often the plan's object was repaired within an hour, 0 if that is not often.
-func (c *conflicts) recentRepairs(req *Request, p *plan) int {
+func (c *conflicts) recentRepairs(req *Request, p *objectPlan) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if n := len(c.fightFor(req, p).lately); n >= slowRepairs {
@@ -121,7 +121,7 @@ func (c *conflicts) recentRepairs(req *Request, p *plan) int {
 
 // retryWrite reports whether a write of fields that the API server has not kept must wait, and how long. One write in conflictMaxDelay
 // passes, as the other writer may be gone.
-func (c *conflicts) retryWrite(req *Request, p *plan) (retry time.Duration, wait bool) {
+func (c *conflicts) retryWrite(req *Request, p *objectPlan) (retry time.Duration, wait bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f, now := c.fightFor(req, p), c.clock.Now()
@@ -136,7 +136,7 @@ func (c *conflicts) retryWrite(req *Request, p *plan) (retry time.Duration, wait
 }
 
 // fightFor returns the fight over the plan's object.
-func (c *conflicts) fightFor(req *Request, p *plan) *fight {
+func (c *conflicts) fightFor(req *Request, p *objectPlan) *fight {
 	owner := ownerKey{req.Manager, client.ObjectKeyFromObject(req.Owner)}
 	if c.owners[owner] == nil {
 		c.owners[owner] = map[string]*fight{}

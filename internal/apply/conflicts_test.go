@@ -12,12 +12,12 @@ import (
 )
 
 // fought is a request and a plan for one object that is being fought over.
-func fought(owner, object string) (*Request, *plan) {
+func fought(owner, object string) (*Request, *objectPlan) {
 	o := &appsv1.Deployment{}
 	o.Name = owner
 	d := &appsv1.Deployment{}
 	d.Name = object
-	p := &plan{subject: subject{object: &Object{Desired: d}}}
+	p := &objectPlan{subject: subject{object: &Object{Desired: d}}}
 	p.gvk.Kind = "Deployment"
 	return &Request{Owner: o, Manager: "me"}, p
 }

@@ -24,7 +24,7 @@ import (
 )
 
 // beingReplaced returns the error of an object that is recreated once its deletion is observed.
-func beingReplaced(p *plan) error {
+func beingReplaced(p *objectPlan) error {
 	words := messageBeingReplaced
 	if p.object.ReplacePods {
 		words = messageReplacedWithPods
@@ -33,13 +33,13 @@ func beingReplaced(p *plan) error {
 }
 
 // overriddenMessage returns the message about fields that the API server accepts and does not keep.
-func overriddenMessage(p *plan, diff *fieldpath.Set) string {
+func overriddenMessage(p *objectPlan, diff *fieldpath.Set) string {
 	return fmt.Sprintf(messageOverridden,
 		describe.ListFields(diff), p.gvk.Kind, p.object.Desired.GetName())
 }
 
 // fieldConflict returns the error that names the fields of a conflict, and the field managers that keep changing them.
-func fieldConflict(p *plan, live client.Object, diff *fieldpath.Set, retry time.Duration) error {
+func fieldConflict(p *objectPlan, live client.Object, diff *fieldpath.Set, retry time.Duration) error {
 	return &reconciler.StalledError{
 		Reason: appv1.ReasonFieldConflict,
 		Message: fmt.Sprintf(messageFieldConflict,
@@ -49,7 +49,7 @@ func fieldConflict(p *plan, live client.Object, diff *fieldpath.Set, retry time.
 }
 
 // classifyError turns what a request returned into an error that the status can report, nil into nil.
-func (e *Engine) classifyError(p *plan, err error) error {
+func (e *Engine) classifyError(p *objectPlan, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -122,7 +122,7 @@ func deniedByAdmission(words string) bool {
 }
 
 // rejectedError returns the error with the fields that the API server rejects.
-func (p *plan) rejectedError(err error) error {
+func (p *objectPlan) rejectedError(err error) error {
 	object := p.gvk.Kind + " " + p.object.Desired.GetName()
 	var status apierrors.APIStatus
 	var causes []metav1.StatusCause
@@ -170,7 +170,7 @@ func isImmutable(words string) bool {
 }
 
 // deletionRemedy is the other way out where a field is immutable, empty where it would cost data.
-func (p *plan) deletionRemedy() string {
+func (p *objectPlan) deletionRemedy() string {
 	object := p.gvk.Kind + " " + p.object.Desired.GetName()
 	switch {
 	case p.object.Retained, p.volumeClaim():

@@ -67,8 +67,8 @@ func setOf(label, claim string) *appsv1.StatefulSet {
 	return s
 }
 
-func planned(action Action) *plan {
-	p := &plan{subject: subject{object: &Object{Desired: fieldtest.Deployment()}}, comparison: comparison{action: action}}
+func planned(action Action) *objectPlan {
+	p := &objectPlan{subject: subject{object: &Object{Desired: fieldtest.Deployment()}}, comparison: comparison{action: action}}
 	p.gvk.Kind = "Deployment"
 	return p
 }
@@ -208,7 +208,7 @@ func TestClassifyByKind(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &plan{subject: subject{object: &c.object}, comparison: comparison{action: Configured}, live: c.object.Live}
+			p := &objectPlan{subject: subject{object: &c.object}, comparison: comparison{action: Configured}, live: c.object.Live}
 			if c.object.Desired == nil {
 				c.object.Desired = fieldtest.Deployment()
 			}

@@ -37,7 +37,7 @@ type result struct {
 }
 
 // executePlan carries out the plan of one object.
-func (r *run) executePlan(ctx context.Context, p *plan) (result, error) {
+func (r *run) executePlan(ctx context.Context, p *objectPlan) (result, error) {
 	switch {
 	case p.action == Unchanged:
 		return result{action: Unchanged}, nil
@@ -59,7 +59,7 @@ func (r *run) executePlan(ctx context.Context, p *plan) (result, error) {
 }
 
 // predictResult returns the object as an apply would leave it, before admission.
-func (r *run) predictResult(p *plan) (result, error) {
+func (r *run) predictResult(p *objectPlan) (result, error) {
 	if p.action == Created {
 		return result{action: Created}, nil
 	}
@@ -89,7 +89,7 @@ const neverVersion = "1"
 // createObject applies an object that does not exist in the view. The request is not forced, and refused if the object exists. createObject
 // then reads the object to find its owner. It may be the owner of the request: the answer to the creation was lost, and the cache does not
 // have the object yet.
-func (r *run) createObject(ctx context.Context, p *plan) (result, error) {
+func (r *run) createObject(ctx context.Context, p *objectPlan) (result, error) {
 	written, err := r.sendRequest(ctx, p, map[string]string{"resourceVersion": neverVersion})
 	if !apierrors.IsConflict(err) {
 		return r.completeResult(ctx, p, result{action: Created, after: written}, r.classifyError(p, err))
@@ -120,12 +120,12 @@ type unseenError struct{ live client.Object }
 func (e *unseenError) Error() string { return e.live.GetName() + " exists, and is not in the cache" }
 
 // isHidden reports whether a live object is not in the cache for want of the operator's label.
-func (p *plan) isHidden(live client.Object) bool {
+func (p *objectPlan) isHidden(live client.Object) bool {
 	return children.TypeOf(p.object.Desired).Scope == children.ScopeOurs && !claim.IsManaged(live)
 }
 
 // deleteForReplacement deletes an object that is recreated once its deletion is seen.
-func (r *run) deleteForReplacement(ctx context.Context, p *plan) (result, error) {
+func (r *run) deleteForReplacement(ctx context.Context, p *objectPlan) (result, error) {
 	if err := r.canRecreate(ctx, p); err != nil || r.mode == DryRun {
 		return result{action: Replaced}, err
 	}
@@ -137,7 +137,7 @@ func (r *run) deleteForReplacement(ctx context.Context, p *plan) (result, error)
 }
 
 // updateObject applies an object of the owner, or one to take over. The request is forced, and bound by its UID to the object that was read.
-func (r *run) updateObject(ctx context.Context, p *plan) (result, error) {
+func (r *run) updateObject(ctx context.Context, p *objectPlan) (result, error) {
 	done := result{action: p.action, before: p.live}
 	seen := p.live
 	if p.needsTransfer() {
@@ -167,7 +167,7 @@ func (r *run) updateObject(ctx context.Context, p *plan) (result, error) {
 
 // completeResult completes a result after the answer of the API server. It writes once more the fields that the API server has not kept; in
 // a dry run, it has the object keep the number of replicas that a write hands over first.
-func (r *run) completeResult(ctx context.Context, p *plan, done result, err error) (result, error) {
+func (r *run) completeResult(ctx context.Context, p *objectPlan, done result, err error) (result, error) {
 	switch {
 	case err != nil:
 		return result{}, err
@@ -183,7 +183,7 @@ func (r *run) completeResult(ctx context.Context, p *plan, done result, err erro
 // rewriteOverridden writes once more the fields that the API server has not kept, and notes the fields that it does not keep then either.
 // The first time the cause may be server-side apply itself: a struct is removed with its last field, although the empty struct is stated. An
 // error of the second write comes with the result of the first one.
-func (r *run) rewriteOverridden(ctx context.Context, p *plan, done result) (result, error) {
+func (r *run) rewriteOverridden(ctx context.Context, p *objectPlan, done result) (result, error) {
 	for _, last := range []bool{false, true} {
 		diff, err := r.comparer.Diff(p.wanted, p.live)
 		if err != nil {
@@ -210,7 +210,7 @@ func (r *run) rewriteOverridden(ctx context.Context, p *plan, done result) (resu
 }
 
 // describeResult returns the change of an object, with the fields that changed and the field managers whose change was repaired.
-func (r *run) describeResult(p *plan, done *result) (Change, error) {
+func (r *run) describeResult(p *objectPlan, done *result) (Change, error) {
 	change := Change{Action: done.action}
 	if r.mode == Write && done.action != Unchanged && !done.waits {
 		writes.WithLabelValues(p.gvk.Kind, string(done.action)).Inc()
@@ -249,7 +249,7 @@ func (r *run) describeResult(p *plan, done *result) (Change, error) {
 
 // excuseDryRun returns the error of a dry run, nil for an error that a write would not have. A late answer, and a webhook without dry runs,
 // are stated in the outcome.
-func (r *run) excuseDryRun(ctx context.Context, p *plan, out *Outcome, err error) error {
+func (r *run) excuseDryRun(ctx context.Context, p *objectPlan, out *Outcome, err error) error {
 	var refused *reconciler.StalledError
 	switch {
 	case errors.As(err, &refused) && refused.Reason == appv1.ReasonNodePortTaken && p.action == Created && r.req.Before.deletesKind(p.gvk.Kind):
@@ -267,7 +267,7 @@ func noDryRun(err error) bool {
 }
 
 // sendRequest sends the apply request, with preconditions in the metadata, and returns the object of the answer.
-func (r *run) sendRequest(ctx context.Context, p *plan, preconditions map[string]string, opts ...client.PatchOption) (client.Object, error) {
+func (r *run) sendRequest(ctx context.Context, p *objectPlan, preconditions map[string]string, opts ...client.PatchOption) (client.Object, error) {
 	data, err := applyBody(p.fields, preconditions)
 	if err != nil {
 		return nil, err

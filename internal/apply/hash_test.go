@@ -150,7 +150,7 @@ func TestOwners(t *testing.T) {
 	plain := metav1.OwnerReference{UID: "3", Controller: ptr.To(false)}
 	plainer := metav1.OwnerReference{UID: "4"}
 	all := []metav1.OwnerReference{plain, dead, mine, plainer}
-	owned, retained := &plan{subject: subject{object: &Object{}}}, &plan{subject: subject{object: &Object{Retained: true}}}
+	owned, retained := &objectPlan{subject: subject{object: &Object{}}}, &objectPlan{subject: subject{object: &Object{Retained: true}}}
 	if diff := cmp.Diff([]metav1.OwnerReference{plain, mine, plainer}, owned.ownerReferences(all, "1")); diff != "" {
 		t.Errorf("owner references (-want +got):\n%s", diff)
 	}

@@ -20,7 +20,7 @@ import (
 // leaves it out again, whatever becomes of the label.
 
 // stateWanted states the object to apply: the desired object without the kept labels, with the record of these labels and with the hash.
-func (p *plan) stateWanted(req *Request, kept []string) error {
+func (p *objectPlan) stateWanted(req *Request, kept []string) error {
 	wanted := p.object.Desired
 	var err error
 	if len(kept) > 0 {
@@ -42,7 +42,7 @@ func (p *plan) stateWanted(req *Request, kept []string) error {
 
 // keepLabels leaves out of the applied object the labels that the live object has before its adoption. live may lack its labels: the cache
 // does not have the labels of a foreign object.
-func (p *plan) keepLabels(req *Request, live client.Object) error {
+func (p *objectPlan) keepLabels(req *Request, live client.Object) error {
 	if !p.claim.takesOver() || metav1.IsControlledBy(live, req.Owner) {
 		return nil
 	}

@@ -80,7 +80,7 @@ func TestAdoptionKeepsLabels(t *testing.T) {
 				if c.alone {
 					child.StatedLabels = map[string]string{key: "ours"}
 				}
-				p := plan{subject: subject{object: &child, gvk: desired.GetObjectKind().GroupVersionKind(), self: "App.web"}, claim: ClaimTakenOver}
+				p := objectPlan{subject: subject{object: &child, gvk: desired.GetObjectKind().GroupVersionKind(), self: "App.web"}, claim: ClaimTakenOver}
 				if err := p.keepLabels(req, live); err != nil {
 					t.Fatal(err)
 				}
@@ -100,7 +100,7 @@ func TestAdoptionKeepsLabels(t *testing.T) {
 }
 
 // sameAgain checks that the object which an adoption leaves gives the same object to apply, also once others have changed what was kept.
-func sameAgain(t *testing.T, p *plan, req *Request, live client.Object, of client.Object) {
+func sameAgain(t *testing.T, p *objectPlan, req *Request, live client.Object, of client.Object) {
 	t.Helper()
 	adopted := live.DeepCopyObject().(client.Object)
 	adopted.SetAnnotations(p.wanted.GetAnnotations())
@@ -118,7 +118,7 @@ func sameAgain(t *testing.T, p *plan, req *Request, live client.Object, of clien
 	}} {
 		edit()
 		adopted.SetLabels(all)
-		later := plan{subject: subject{object: &Object{Desired: p.object.Desired, Live: adopted}, gvk: p.gvk, self: p.self}}
+		later := objectPlan{subject: subject{object: &Object{Desired: p.object.Desired, Live: adopted}, gvk: p.gvk, self: p.self}}
 		if err := later.stateWanted(req, recordedLabels(req, p.object, adopted)); err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ type pace struct {
 
 // paceRepairs decides whether it is time to write an object that another writer, or the API server itself, keeps changing. A dry
 // or local run leaves the records of the object unchanged.
-func (r *run) paceRepairs(p *plan) pace {
+func (r *run) paceRepairs(p *objectPlan) pace {
 	switch {
 	case p.drift == driftDropped && r.req.Policy.AcceptOverrides:
 		return pace{skip: true}
@@ -43,7 +43,7 @@ func (r *run) paceRepairs(p *plan) pace {
 
 // countRepair counts a repair that has changed the object, and forgets any other: an attempt that was refused, or met a newer
 // version of the object, is no sign of a conflict.
-func (r *run) countRepair(p *plan, before fight, changed bool) {
+func (r *run) countRepair(p *objectPlan, before fight, changed bool) {
 	if changed {
 		repairs.WithLabelValues(p.gvk.Kind).Inc()
 		return

@@ -61,8 +61,8 @@ const (
 	driftDropped
 )
 
-// plan is the decision on one object.
-type plan struct {
+// objectPlan is the decision on one object.
+type objectPlan struct {
 	subject
 	comparison
 	// live is the object that the decision is about, nil if none exists.
@@ -102,28 +102,28 @@ type comparison struct {
 }
 
 // newPlan returns a plan for an object, without a decision.
-func newPlan(owner client.Object, object *Object, scheme *runtime.Scheme) (plan, error) {
+func newPlan(owner client.Object, object *Object, scheme *runtime.Scheme) (objectPlan, error) {
 	about := subject{object: object}
 	var err error
 	if about.gvk, err = apiutil.GVKForObject(object.Desired, scheme); err != nil {
-		return plan{subject: about}, fmt.Errorf("desired object: %w", err)
+		return objectPlan{subject: about}, fmt.Errorf("desired object: %w", err)
 	}
 	if about.owner, err = ownerKind(owner, scheme); err != nil {
-		return plan{subject: about}, err
+		return objectPlan{subject: about}, err
 	}
 	about.self = about.owner.Kind + "." + owner.GetName()
-	return plan{subject: about, live: object.Live}, nil
+	return objectPlan{subject: about, live: object.Live}, nil
 }
 
 // newKnownPlan returns the plan of an object whose action is known without a comparison.
-func newKnownPlan(object *Object, gvk schema.GroupVersionKind, action Action) *plan {
-	return &plan{subject: subject{object: object, gvk: gvk}, comparison: comparison{action: action}, live: object.Live}
+func newKnownPlan(object *Object, gvk schema.GroupVersionKind, action Action) *objectPlan {
+	return &objectPlan{subject: subject{object: object, gvk: gvk}, comparison: comparison{action: action}, live: object.Live}
 }
 
 // planLocally decides what to do with an object, and whether it may be changed at all. It sends no request.
-func (e *Engine) planLocally(req *Request, object *Object) (plan, error) {
+func (e *Engine) planLocally(req *Request, object *Object) (objectPlan, error) {
 	if object.Unavailable != nil {
-		return plan{subject: subject{object: object}}, object.Unavailable
+		return objectPlan{subject: subject{object: object}}, object.Unavailable
 	}
 	p, err := newPlan(req.Owner, object, e.client.Scheme())
 	if err != nil {
@@ -168,7 +168,7 @@ func ownerKind(owner client.Object, scheme *runtime.Scheme) (schema.GroupVersion
 }
 
 // ensureFields states in fields what to apply. Most looks at an object find that it is as wanted, and need none.
-func (p *plan) ensureFields() (err error) {
+func (p *objectPlan) ensureFields() (err error) {
 	if p.fields == nil {
 		p.fields, err = fields.Literal(p.wanted)
 	}
@@ -188,7 +188,7 @@ func Taken(scheme *runtime.Scheme, owner, wanted, live client.Object, adopt bool
 }
 
 // checkDesired finds mistakes of a builder that would cost data.
-func (p *plan) checkDesired() error {
+func (p *objectPlan) checkDesired() error {
 	wanted := p.object.Desired
 	switch {
 	case p.object.Retained && (wanted.GetAnnotations()[appv1.AnnotationRetainedFor] != p.self || len(wanted.GetOwnerReferences()) > 0):
@@ -201,21 +201,23 @@ func (p *plan) checkDesired() error {
 }
 
 // volumeClaim reports whether the child is a claim that a StatefulSet makes.
-func (p *plan) volumeClaim() bool { return volumeClaim(p.object.Desired) }
+func (p *objectPlan) volumeClaim() bool { return volumeClaim(p.object.Desired) }
 
 func volumeClaim(obj client.Object) bool { return children.TypeOf(obj).Role == children.RoleClaim }
 
 // notCached reports whether the child is of a type that is never in the cache. For a client that waits for its own writes to
 // show there, a write would start a watch.
-func (p *plan) notCached() bool { return children.TypeOf(p.object.Desired).Scope == children.ScopeLive }
+func (p *objectPlan) notCached() bool {
+	return children.TypeOf(p.object.Desired).Scope == children.ScopeLive
+}
 
 // othersCached reports whether the cache has the objects of others of the child's type, too.
-func (p *plan) othersCached() bool {
+func (p *objectPlan) othersCached() bool {
 	return children.TypeOf(p.object.Desired).Scope == children.ScopeAll
 }
 
 // newTarget returns an object of the child's type and name, for an answer of the API server to be read into.
-func (p *plan) newTarget() (client.Object, error) {
+func (p *objectPlan) newTarget() (client.Object, error) {
 	obj, ok := p.object.Desired.DeepCopyObject().(client.Object)
 	if !ok {
 		return nil, fmt.Errorf("%T is no API object", p.object.Desired)
@@ -224,7 +226,7 @@ func (p *plan) newTarget() (client.Object, error) {
 }
 
 // claimLive decides whether the live object is the owner's to change, and what of it stays as it is.
-func (p *plan) claimLive(req *Request, live client.Object) error {
+func (p *objectPlan) claimLive(req *Request, live client.Object) error {
 	if err := p.checkOwnership(req, live); err != nil {
 		return err
 	}
@@ -232,13 +234,13 @@ func (p *plan) claimLive(req *Request, live client.Object) error {
 }
 
 // checkOwnership returns an error if the live object is not the owner's to change, and states the claim otherwise.
-func (p *plan) checkOwnership(req *Request, live client.Object) (err error) {
+func (p *objectPlan) checkOwnership(req *Request, live client.Object) (err error) {
 	p.claim, err = p.claimOn(req, live)
 	return err
 }
 
 // claimOn returns the owner's claim on a live object, or why there is none.
-func (p *plan) claimOn(req *Request, live client.Object) (Claim, error) {
+func (p *objectPlan) claimOn(req *Request, live client.Object) (Claim, error) {
 	retained := p.object.Retained
 	c := claim.Case{
 		Wanted: p.object.Desired, Live: live, Kind: p.gvk.Kind, Owner: p.owner, Name: req.Owner.GetName(), UID: req.Owner.GetUID(),
@@ -271,7 +273,7 @@ func (p *plan) claimOn(req *Request, live client.Object) (Claim, error) {
 }
 
 // waitForDeletion returns the error that names the awaited deletion. Without a watch on the object, the error has a retry.
-func (p *plan) waitForDeletion(words string) error {
+func (p *objectPlan) waitForDeletion(words string) error {
 	err := &reconciler.WaitingError{Reason: appv1.ReasonProgressing, Message: words}
 	if p.object.Auxiliary || !p.othersCached() {
 		err.RetryAfter = lookAgain
@@ -280,7 +282,7 @@ func (p *plan) waitForDeletion(words string) error {
 }
 
 // compareLive returns the comparison of a live object of ours with the wanted one.
-func (e *Engine) compareLive(req *Request, p *plan) (comparison, error) {
+func (e *Engine) compareLive(req *Request, p *objectPlan) (comparison, error) {
 	found := comparison{action: Configured}
 	foreign, err := e.foreignListItems(req, p)
 	if err != nil {
@@ -327,14 +329,14 @@ func (e *Engine) compareLive(req *Request, p *plan) (comparison, error) {
 
 // hashEdited reports whether another writer has changed or removed the hash of an object that our manager applies and the
 // owner controls. Then the hash does not show whether anything new is wanted.
-func (p *plan) hashEdited(req *Request) bool {
+func (p *objectPlan) hashEdited(req *Request) bool {
 	live := p.live
 	return !p.object.Retained && metav1.IsControlledBy(live, req.Owner) && fields.OwnsAny(live, req.Manager) &&
 		!children.OwnsAnnotation(live, req.Manager, appv1.AnnotationLastAppliedHash)
 }
 
 // foreignListItems returns what others have in lists that are ours as a whole.
-func (e *Engine) foreignListItems(req *Request, p *plan) (*fieldpath.Set, error) {
+func (e *Engine) foreignListItems(req *Request, p *objectPlan) (*fieldpath.Set, error) {
 	lists := children.TypeOf(p.object.Desired).Exclusive
 	if len(lists) == 0 {
 		return &fieldpath.Set{}, nil
@@ -359,7 +361,7 @@ func (e *Engine) foreignListItems(req *Request, p *plan) (*fieldpath.Set, error)
 }
 
 // handsOver reports whether the number of replicas is ours and is to become an autoscaler's.
-func (p *plan) handsOver(req *Request) bool {
+func (p *objectPlan) handsOver(req *Request) bool {
 	spec, _ := p.fields["spec"].(map[string]any)
 	_, stated := spec["replicas"]
 	return !stated && fields.OwnsPath(p.live, req.Manager, children.ReplicasPath)

@@ -41,7 +41,7 @@ func (r *run) pruneObjects(ctx context.Context) error {
 }
 
 // pruneObject deletes one object.
-func (r *run) pruneObject(ctx context.Context, p *plan) error {
+func (r *run) pruneObject(ctx context.Context, p *objectPlan) error {
 	obj := p.object.Desired
 	deleted := Outcome{Change: Change{Action: Deleted, Kind: p.gvk.Kind, Name: obj.GetName()}, Object: *p.object, Before: obj}
 	switch {
@@ -75,7 +75,7 @@ func (r *run) isStillNamed(obj client.Object) bool {
 }
 
 // removeObject deletes the live object that was looked at, and no other of its name.
-func (e *Engine) removeObject(ctx context.Context, p *plan, propagation metav1.DeletionPropagation) error {
+func (e *Engine) removeObject(ctx context.Context, p *objectPlan, propagation metav1.DeletionPropagation) error {
 	opts := []client.DeleteOption{
 		client.Preconditions{UID: ptr.To(p.live.GetUID())}, client.PropagationPolicy(propagation),
 	}

@@ -15,7 +15,7 @@ import (
 // canRecreate returns an error if the API server would refuse the object that replaces a live one. canRecreate is called before the
 // deletion. The dry run of a creation passes validation, admission and quota, under its own name, before the API server finds that the
 // object exists: after that answer, all else is right.
-func (e *Engine) canRecreate(ctx context.Context, p *plan) error {
+func (e *Engine) canRecreate(ctx context.Context, p *objectPlan) error {
 	obj := &unstructured.Unstructured{Object: p.fields}
 	err := e.client.Create(ctx, obj.DeepCopy(), client.DryRunAll, client.DisableReadYourWritesConsistency)
 	switch {
@@ -28,7 +28,7 @@ func (e *Engine) canRecreate(ctx context.Context, p *plan) error {
 }
 
 // countResource is how a quota counts objects of the kind.
-func (p *plan) countResource() string {
+func (p *objectPlan) countResource() string {
 	resource := "count/" + strings.ToLower(p.gvk.Kind) + "s"
 	if p.gvk.Group != "" {
 		resource += "." + p.gvk.Group

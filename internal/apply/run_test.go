@@ -25,7 +25,7 @@ func localChanges(t *testing.T, e *Engine, req *Request) (ChangeSet, error) {
 
 // pacedPlan is a plan and when it is carried out.
 type pacedPlan struct {
-	plan
+	objectPlan
 	pace
 }
 

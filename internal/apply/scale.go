@@ -109,7 +109,7 @@ func withScale(d *appsv1.Deployment, scale *autoscalingv1.Scale) *appsv1.Deploym
 
 // withManagers returns the Deployment with its managed fields, which a foreign one is seen without; should they not be
 // readable, as it was seen.
-func (e *Engine) withManagers(ctx context.Context, p *plan, d *appsv1.Deployment) client.Object {
+func (e *Engine) withManagers(ctx context.Context, p *objectPlan, d *appsv1.Deployment) client.Object {
 	if live, err := e.readLive(ctx, p); err == nil && live.GetUID() == d.UID {
 		return live
 	}

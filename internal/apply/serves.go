@@ -176,7 +176,7 @@ func (n neighbours) PodLabels(ctx context.Context, live claim.Object) (map[strin
 
 // planExplained is planLocally for a caller that may ask the API server: of a foreign Service, the cache does not have the selector, by which
 // it can be adopted or not. Of what cannot be read, the error stays as it is.
-func (e *Engine) planExplained(ctx context.Context, req *Request, child *Object) (plan, error) {
+func (e *Engine) planExplained(ctx context.Context, req *Request, child *Object) (objectPlan, error) {
 	p, err := e.planLocally(req, child)
 	if err == nil || !unknownSelector(child, err) {
 		return p, err
@@ -215,7 +215,7 @@ func unknownSelector(child *Object, err error) bool {
 }
 
 // claimWhole is claimLive for a whole live object, which is adopted only if it serves no pods of others.
-func (e *Engine) claimWhole(ctx context.Context, req *Request, p *plan, live client.Object) error {
+func (e *Engine) claimWhole(ctx context.Context, req *Request, p *objectPlan, live client.Object) error {
 	if err := p.claimLive(req, live); err != nil || !p.claim.takesOver() {
 		return err
 	}

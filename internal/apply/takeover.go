@@ -24,7 +24,7 @@ import (
 // takeOver prepares an object that an earlier operator made, that is adopted, or that has items of others in a list of
 // ours: it removes controller references that lead to nothing, and hands fields of other managers to ours; otherwise
 // they would survive their removal from the spec for ever. It reads the object, as a foreign one is seen in part only.
-func (r *run) takeOver(ctx context.Context, p *plan) (takenOver, error) {
+func (r *run) takeOver(ctx context.Context, p *objectPlan) (takenOver, error) {
 	live, err := r.readLive(ctx, p)
 	switch {
 	case err != nil:
@@ -60,7 +60,7 @@ type takenOver struct {
 
 // transferPatch returns the patch that hands over fields, and removes the references to controllers other than the owner. Its first step
 // tests the version of the object.
-func (p *plan) transferPatch(req *Request, live client.Object, t *transfer) jsonPatch {
+func (p *objectPlan) transferPatch(req *Request, live client.Object, t *transfer) jsonPatch {
 	patch := jsonPatch{{Op: "test", Path: "/metadata/resourceVersion", Value: live.GetResourceVersion()}}
 	owners := p.ownerReferences(live.GetOwnerReferences(), req.Owner.GetUID())
 	if len(owners) != len(live.GetOwnerReferences()) {
@@ -73,7 +73,7 @@ func (p *plan) transferPatch(req *Request, live client.Object, t *transfer) json
 }
 
 // dryRun sends a dry run of the object after the transfer and the apply, and returns the answer. Nothing is handed to our manager before that is known.
-func (r *run) dryRun(ctx context.Context, p *plan, live client.Object, t *transfer) (client.Object, error) {
+func (r *run) dryRun(ctx context.Context, p *objectPlan, live client.Object, t *transfer) (client.Object, error) {
 	merged, err := r.objectAfterTransfer(p, live, t)
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (r *run) dryRun(ctx context.Context, p *plan, live client.Object, t *transf
 }
 
 // outcomeOwners returns the owner references that the object has after an apply.
-func (p *plan) outcomeOwners(req *Request, live client.Object) []metav1.OwnerReference {
+func (p *objectPlan) outcomeOwners(req *Request, live client.Object) []metav1.OwnerReference {
 	owners := p.ownerReferences(live.GetOwnerReferences(), req.Owner.GetUID())
 	for _, ref := range p.wanted.GetOwnerReferences() {
 		owners = slices.DeleteFunc(owners, func(old metav1.OwnerReference) bool { return old.UID == ref.UID })
@@ -146,7 +146,7 @@ func (r *run) verifyOwnerAlive(ctx context.Context) error {
 }
 
 // readLive gets the live object from the API server.
-func (e *Engine) readLive(ctx context.Context, p *plan) (client.Object, error) {
+func (e *Engine) readLive(ctx context.Context, p *objectPlan) (client.Object, error) {
 	live, err := p.newTarget()
 	if err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func (e *Engine) readLive(ctx context.Context, p *plan) (client.Object, error) {
 }
 
 // sendPatch sends a patch whose first step tests the version of the object that it was made for.
-func (e *Engine) sendPatch(ctx context.Context, manager string, p *plan, live client.Object, patch jsonPatch) error {
+func (e *Engine) sendPatch(ctx context.Context, manager string, p *objectPlan, live client.Object, patch jsonPatch) error {
 	data, err := json.Marshal(patch)
 	if err != nil {
 		return fmt.Errorf("encode: %w", err)
@@ -186,12 +186,12 @@ type transfer struct {
 }
 
 // needsTransfer reports whether fields change their managers before the object is applied.
-func (p *plan) needsTransfer() bool { return p.claim.takesOver() || p.crowded || p.moves }
+func (p *objectPlan) needsTransfer() bool { return p.claim.takesOver() || p.crowded || p.moves }
 
 // planTransfer hands fields of others to our manager that become ours alone: in a take-over, the stated fields; items of
 // lists that are ours; and the excluded fields, also without an owner. The apply after the transfer removes the fields that it
 // does not state.
-func (r *run) planTransfer(p *plan, live client.Object) (*transfer, error) {
+func (r *run) planTransfer(p *objectPlan, live client.Object) (*transfer, error) {
 	stated, err := r.statedFields(p)
 	if err != nil {
 		return nil, err
@@ -251,7 +251,7 @@ func (r *run) planTransfer(p *plan, live client.Object) (*transfer, error) {
 
 // listsToTransfer returns the lists whose items become ours alone: those of the type, and at the first take-over those that only an adopted
 // object has from others.
-func (r *run) listsToTransfer(p *plan, live client.Object) []fieldpath.Path {
+func (r *run) listsToTransfer(p *objectPlan, live client.Object) []fieldpath.Path {
 	row := children.TypeOf(p.object.Desired)
 	begins := p.moves && !fields.LeavesTemplate(p.wanted)
 	if begins || p.claim.takesOver() && !metav1.IsControlledBy(live, r.req.Owner) && !fields.OwnsAny(live, r.req.Manager) {
@@ -262,7 +262,7 @@ func (r *run) listsToTransfer(p *plan, live client.Object) []fieldpath.Path {
 
 // partToTransfer returns which of the fields that another manager's entry has become ours alone. excluded are the roots of fields that cannot
 // stay, lists are the lists that are ours.
-func (p *plan) partToTransfer(entry metav1.ManagedFieldsEntry, set, stated *fieldpath.Set, excluded, lists []fieldpath.Path) *fieldpath.Set {
+func (p *objectPlan) partToTransfer(entry metav1.ManagedFieldsEntry, set, stated *fieldpath.Set, excluded, lists []fieldpath.Path) *fieldpath.Set {
 	part := fields.ForeignItems(set, stated, lists).Union(fields.SelectBelow(set, excluded)).Union(p.inheritedTemplate(entry, set))
 	switch {
 	case p.claim.takesOver() && fields.CreatedByController(entry, set):
@@ -277,7 +277,7 @@ func (p *plan) partToTransfer(entry metav1.ManagedFieldsEntry, set, stated *fiel
 }
 
 // excludedFields returns the roots of the live fields that exclude stated ones, and all fields below these roots.
-func (e *Engine) excludedFields(p *plan, live client.Object) ([]fieldpath.Path, *fieldpath.Set, error) {
+func (e *Engine) excludedFields(p *objectPlan, live client.Object) ([]fieldpath.Path, *fieldpath.Set, error) {
 	roots, err := e.comparer.Exclusions(p.gvk, p.wanted, live)
 	if err != nil || len(roots) == 0 {
 		return nil, &fieldpath.Set{}, err
@@ -295,7 +295,7 @@ func (e *Engine) excludedFields(p *plan, live client.Object) ([]fieldpath.Path, 
 
 // objectAfterTransfer returns the object after the transfer and the apply, by the rules of server-side apply: unstated fields of our
 // manager are removed, unless another manager owns them.
-func (e *Engine) objectAfterTransfer(p *plan, live client.Object, t *transfer) (map[string]any, error) {
+func (e *Engine) objectAfterTransfer(p *objectPlan, live client.Object, t *transfer) (map[string]any, error) {
 	value, err := e.comparer.TypedLive(p.gvk, live)
 	if err != nil {
 		return nil, err
@@ -333,7 +333,7 @@ type operation struct {
 
 // ownerReferences returns the owner references without a controller other than the owner, and of a retained object without the
 // owner too.
-func (p *plan) ownerReferences(refs []metav1.OwnerReference, owner types.UID) []metav1.OwnerReference {
+func (p *objectPlan) ownerReferences(refs []metav1.OwnerReference, owner types.UID) []metav1.OwnerReference {
 	kept := make([]metav1.OwnerReference, 0, len(refs))
 	for _, ref := range refs {
 		switch {
@@ -348,7 +348,7 @@ func (p *plan) ownerReferences(refs []metav1.OwnerReference, owner types.UID) []
 
 // handOver makes another manager the owner of the live number of replicas, so that it stays when ours leaves it out. If
 // an autoscaler has written it already, it is not ours any more and there is nothing to do.
-func (e *Engine) handOver(ctx context.Context, p *plan) error {
+func (e *Engine) handOver(ctx context.Context, p *objectPlan) error {
 	live, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p.live)
 	if err != nil {
 		return fmt.Errorf("convert %T: %w", p.live, err)

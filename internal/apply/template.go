@@ -24,7 +24,7 @@ func OwnsTemplate(live client.Object, manager string) bool {
 }
 
 // movesTemplate reports whether the pod template of a Deployment of ours becomes the template of our manager, or ceases to be.
-func (p *plan) movesTemplate(req *Request) bool {
+func (p *objectPlan) movesTemplate(req *Request) bool {
 	if _, ok := p.wanted.(*appsv1.Deployment); !ok || !fields.OwnsAny(p.live, req.Manager) {
 		return false
 	}
@@ -33,7 +33,7 @@ func (p *plan) movesTemplate(req *Request) bool {
 
 // leaveTemplate hands what our manager owns of a pod template that is not stated to HandoverManager, and returns the entries of the
 // managed fields with that.
-func (p *plan) leaveTemplate(t *transfer, ours *metav1.ManagedFieldsEntry, entries []metav1.ManagedFieldsEntry) ([]metav1.ManagedFieldsEntry, error) {
+func (p *objectPlan) leaveTemplate(t *transfer, ours *metav1.ManagedFieldsEntry, entries []metav1.ManagedFieldsEntry) ([]metav1.ManagedFieldsEntry, error) {
 	if !fields.LeavesTemplate(p.wanted) {
 		return entries, nil
 	}
@@ -62,7 +62,7 @@ func (p *plan) leaveTemplate(t *transfer, ours *metav1.ManagedFieldsEntry, entri
 }
 
 // inheritedTemplate returns what HandoverManager owns of a pod template that is stated again.
-func (p *plan) inheritedTemplate(entry metav1.ManagedFieldsEntry, set *fieldpath.Set) *fieldpath.Set {
+func (p *objectPlan) inheritedTemplate(entry metav1.ManagedFieldsEntry, set *fieldpath.Set) *fieldpath.Set {
 	if entry.Manager != HandoverManager || fields.LeavesTemplate(p.wanted) {
 		return &fieldpath.Set{}
 	}

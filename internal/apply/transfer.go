@@ -9,7 +9,7 @@ import (
 )
 
 // statedFields returns the fields that the plan's object states, as a manager owns them after an apply.
-func (e *Engine) statedFields(p *plan) (*fieldpath.Set, error) {
+func (e *Engine) statedFields(p *objectPlan) (*fieldpath.Set, error) {
 	if err := p.ensureFields(); err != nil {
 		return nil, err
 	}
@@ -17,7 +17,7 @@ func (e *Engine) statedFields(p *plan) (*fieldpath.Set, error) {
 }
 
 // keptFields returns what other managers own in an adopted object's spec, and what stays there, but for defaults.
-func (e *Engine) keptFields(p *plan, after client.Object, t *transfer) ([]string, error) {
+func (e *Engine) keptFields(p *objectPlan, after client.Object, t *transfer) ([]string, error) {
 	whole, err := e.comparer.TypedLive(p.gvk, after)
 	if err != nil {
 		return nil, err

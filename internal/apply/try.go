@@ -24,12 +24,12 @@ type trial struct {
 
 // earlyPlan is a plan that was made before the turn of its object.
 type earlyPlan struct {
-	plan plan
+	plan objectPlan
 	err  error
 }
 
 // planObject returns the plan of an object. In a local run, it sends no request.
-func (r *run) planObject(ctx context.Context, i int) (plan, error) {
+func (r *run) planObject(ctx context.Context, i int) (objectPlan, error) {
 	if made := r.decided[i]; made != nil {
 		return made.plan, made.err
 	}
@@ -83,7 +83,7 @@ func (r *run) tryRequest(ctx context.Context) (*trial, error) {
 
 // planAdoption is planObject for an object that may be adopted. An object around the pods that the cache does not have may exist, and is
 // read. Whether such an object serves others is found out before any adoption.
-func (r *run) planAdoption(ctx context.Context, i int) (plan, error) {
+func (r *run) planAdoption(ctx context.Context, i int) (objectPlan, error) {
 	object, out := r.req.Objects[i], &r.out.Objects[i]
 	if object.Auxiliary && object.Live == nil && object.Unavailable == nil {
 		p, err := newPlan(r.req.Owner, &object, r.client.Scheme())
@@ -192,11 +192,11 @@ func (t *trial) noteRefusal(err error) {
 }
 
 // isNew reports whether the object is written because something new is wanted of it.
-func (p *plan) isNew() bool {
+func (p *objectPlan) isNew() bool {
 	return p.action == Created || p.action == Replaced || p.action == Configured && p.drift != driftDropped
 }
 
 // adoptsObject reports whether the plan takes over an object that the owner does not control.
-func (p *plan) adoptsObject(req *Request) bool {
+func (p *objectPlan) adoptsObject(req *Request) bool {
 	return req.Policy.Adopt && p.claim == ClaimAdopted && p.live != nil && !metav1.IsControlledBy(p.live, req.Owner)
 }

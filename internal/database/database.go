@@ -36,7 +36,7 @@ type database struct {
 // previous is true for a database of an earlier name: its Secret is not touched, as the spec states the password of another database, and
 // the policy of its StatefulSet decides whether its volumes are retained (see Retain).
 func NewApplier(r *workload.Reconciler, checkSecret, previous bool) workload.Applier {
-	return func(ctx context.Context, in *workload.Input, seen *workload.Observed, w *resource.Workload, how workload.How) *workload.Outcomes {
+	return func(ctx context.Context, in *workload.Input, seen *workload.Observed, w *resource.Workload, how workload.How) *workload.ApplyResult {
 		db := &database{r: r, in: in, cm: viewOf(seen).cm, checkSecret: checkSecret, previous: previous}
 		return db.applyObjects(ctx, viewOf(seen), w, how)
 	}
@@ -150,7 +150,7 @@ func readWholeClaims(ctx context.Context, live client.Reader, claims []corev1.Pe
 // applyObjects applies the objects of the database. A failure of one object does not block the others, with two exceptions: the StatefulSet
 // is not created without its Secret, and a new database is not created while its password is refused. A workload whose volumes are refused
 // is not applied at all.
-func (db *database) applyObjects(ctx context.Context, seen view, w *resource.Workload, how workload.How) *workload.Outcomes {
+func (db *database) applyObjects(ctx context.Context, seen view, w *resource.Workload, how workload.How) *workload.ApplyResult {
 	if set := seen.StatefulSet(); db.previous && set != nil {
 		previous := *w
 		previous.Retain = !deletesClaims(set)
@@ -158,7 +158,7 @@ func (db *database) applyObjects(ctx context.Context, seen view, w *resource.Wor
 	}
 	w, grows, err := fitVolumes(seen, w, how)
 	if err != nil {
-		return &workload.Outcomes{Seen: seen.Observed, Err: err, Refused: err}
+		return &workload.ApplyResult{Seen: seen.Observed, Err: err, Refused: err}
 	}
 	if w.ServiceName != seen.ServiceName {
 		after, err := workload.ObserveService(ctx, db.r.Client, db.in, seen.Observed, w.ServiceName)
@@ -173,17 +173,17 @@ func (db *database) applyObjects(ctx context.Context, seen view, w *resource.Wor
 	exposed := workload.RefuseHeadlessChange(db.in, db.r.Client.Scheme(), req, seen.Service)
 	switch {
 	case db.in.Paused:
-		out := db.r.PlanRequest(ctx, req, seen.Observed, 0)
+		out := db.r.FindPending(ctx, req, seen.Observed, 0)
 		out.Err = reconciler.Aggregate(exposed, trouble, out.Err)
 		return out
 	case exposed != nil && req.Policy.AllOrNothing:
-		return &workload.Outcomes{Seen: seen.Observed, Err: exposed, Refused: exposed}
+		return &workload.ApplyResult{Seen: seen.Observed, Err: exposed, Refused: exposed}
 	case exposed != nil && workload.AdoptsObject(req):
 		return workload.FailApply(seen.Observed, reconciler.Aggregate(trouble, exposed))
 	}
 
 	done, err := db.r.RunRequest(ctx, req, db.r.Mode)
-	out := workload.NewOutcomes(seen.Observed, &done, 0)
+	out := workload.NewApplyResult(seen.Observed, &done, 0)
 	out.SecretChecked = err == nil && trouble == nil
 	if set := out.Seen.StatefulSet(); err == nil && set != nil && w.Retain {
 		err = claimsReleased(set, viewOf(out.Seen).claims)

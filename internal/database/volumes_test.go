@@ -33,7 +33,7 @@ func databaseOf(t *testing.T, size string, change ...func(*appv1.Storage)) (*app
 	for _, c := range change {
 		c(&cm.Spec.DB.StatefulSet.Storage)
 	}
-	w, errs := resource.CloudManagerDatabase(cm, resource.BuildOptions{Inputs: resource.Inputs{Rendering: resource.RenderingLatest}})
+	w, errs := resource.CloudManagerDatabase(cm, resource.BuildOptions{Inputs: resource.BuildInputs{Rendering: resource.RenderingLatest}})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -217,7 +217,7 @@ func TestDatabaseProvenance(t *testing.T) {
 		t.Errorf("of a StatefulSet: %v", s.Selector())
 	}
 	s.Object = nil
-	inputs := resource.Inputs{Rendering: resource.RenderingLatest}.Encode()
+	inputs := resource.BuildInputs{Rendering: resource.RenderingLatest}.Encode()
 	if got := s.LostInputs(); got != inputs {
 		t.Errorf("of the Service that is left: %q", got)
 	}
@@ -251,7 +251,7 @@ func TestDatabaseLiveObject(t *testing.T) {
 		children = append(children, apply.Outcome{Object: apply.Object{Desired: obj}, Live: obj})
 	}
 	children = append(children, apply.Outcome{Object: apply.Object{Desired: &corev1.Secret{}}})
-	after := viewOf(workload.NewOutcomes(nothing.Observed, &apply.Outcomes{Objects: children}, 0).Seen)
+	after := viewOf(workload.NewApplyResult(nothing.Observed, &apply.Outcomes{Objects: children}, 0).Seen)
 	if after.StatefulSet() == nil || after.Service.Name != "db" || after.headless.Name != "db-headless" {
 		t.Errorf("what was written is noted as %+v", after)
 	}

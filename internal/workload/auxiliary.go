@@ -61,7 +61,7 @@ func (o *Observed) isNamed(account *corev1.ServiceAccount, owner client.Object) 
 
 // addServing adds the hosts, and the conditions of the auxiliary objects. earlier is the reason why an earlier spec is in force, empty if
 // none is.
-func (l *liveReport) addServing(in *Input, want *decision, done *Outcomes, earlier string) {
+func (l *liveReport) addServing(in *Input, want *decision, done *ApplyResult, earlier string) {
 	if !in.Kind.Serves || in.Undecodable != nil {
 		return
 	}
@@ -77,7 +77,7 @@ func (l *liveReport) addServing(in *Input, want *decision, done *Outcomes, earli
 }
 
 // autoscalingOf returns how the autoscaler is doing, nil if the spec asks for none. invalid is why the spec is not applied.
-func autoscalingOf(in *Input, done *Outcomes, invalid error) *health.Standing {
+func autoscalingOf(in *Input, done *ApplyResult, invalid error) *health.Standing {
 	if in.Spec.Serving().Autoscaling == nil {
 		return nil
 	}
@@ -92,7 +92,7 @@ func autoscalingOf(in *Input, done *Outcomes, invalid error) *health.Standing {
 
 // exposuresOf returns how the objects are doing that lead to the Service from outside, none if the spec asks for none. earlier is why an
 // earlier spec is in force, empty if none is.
-func exposuresOf(in *Input, done *Outcomes, invalid error, earlier string) []*health.Standing {
+func exposuresOf(in *Input, done *ApplyResult, invalid error, earlier string) []*health.Standing {
 	var all []*health.Standing
 	if in.Spec.Serving().Ingress != nil {
 		all = append(all, exposureIn(in, done, invalid, "Ingress", "ingress", earlier, health.Ingress))
@@ -108,7 +108,7 @@ func exposuresOf(in *Input, done *Outcomes, invalid error, earlier string) []*he
 func exposureIn[T interface {
 	comparable
 	client.Object
-}](in *Input, done *Outcomes, invalid error, kind, field, earlier string, judge func(T) health.Standing) *health.Standing {
+}](in *Input, done *ApplyResult, invalid error, kind, field, earlier string, judge func(T) health.Standing) *health.Standing {
 	applied := slices.ContainsFunc(done.auxiliary, func(out apply.Outcome) bool {
 		_, ok := out.Object.Desired.(T)
 		return ok
@@ -127,7 +127,7 @@ func exposureIn[T interface {
 func standingIn[T interface {
 	comparable
 	client.Object
-}](in *Input, done *Outcomes, invalid error, kind string, judge func(T) health.Standing) *health.Standing {
+}](in *Input, done *ApplyResult, invalid error, kind string, judge func(T) health.Standing) *health.Standing {
 	var none T
 	live, trouble := liveAuxiliary[T](done)
 	switch {
@@ -143,7 +143,7 @@ func standingIn[T interface {
 }
 
 // liveAuxiliary returns the live object of a type of the owner's, as it was applied or else as it was observed, and what is in its way.
-func liveAuxiliary[T client.Object](done *Outcomes) (live T, trouble error) {
+func liveAuxiliary[T client.Object](done *ApplyResult) (live T, trouble error) {
 	for i := range slices.Backward(done.auxiliary) { // The last application counts.
 		out := &done.auxiliary[i]
 		if _, ok := out.Object.Desired.(T); ok {

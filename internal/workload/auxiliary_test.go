@@ -26,11 +26,11 @@ import (
 func TestExposures(t *testing.T) {
 	address := networkingv1.IngressStatus{LoadBalancer: networkingv1.IngressLoadBalancerStatus{Ingress: []networkingv1.IngressLoadBalancerIngress{{IP: "192.0.2.1"}}}}
 	ready := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Status: address}
-	after := func(live client.Object, trouble error) *Outcomes {
-		return &Outcomes{Seen: &Observed{}, auxiliaryKnown: true, auxiliary: []apply.Outcome{{Object: apply.Object{Desired: &networkingv1.Ingress{}}, Live: live, Err: trouble}}}
+	after := func(live client.Object, trouble error) *ApplyResult {
+		return &ApplyResult{Seen: &Observed{}, auxiliaryKnown: true, auxiliary: []apply.Outcome{{Object: apply.Object{Desired: &networkingv1.Ingress{}}, Live: live, Err: trouble}}}
 	}
 	for name, c := range map[string]struct {
-		seen   *Outcomes
+		seen   *ApplyResult
 		change func(*Input)
 		prior  string
 		status metav1.ConditionStatus
@@ -40,12 +40,12 @@ func TestExposures(t *testing.T) {
 		"it has none":                 {after(&networkingv1.Ingress{}, nil), nil, "", metav1.ConditionUnknown, appv1.ReasonNoAddress},
 		"it was refused":              {after(nil, reconciler.Stalled(appv1.ReasonForbidden, "no")), nil, "", metav1.ConditionFalse, appv1.ReasonForbidden},
 		"it is refused, and is there": {after(ready, reconciler.Stalled(appv1.ReasonForbidden, "no")), nil, "", metav1.ConditionFalse, appv1.ReasonForbidden},
-		"it is not there yet":         {&Outcomes{Seen: &Observed{}}, nil, "", metav1.ConditionUnknown, appv1.ReasonProgressing},
-		"it is only observed":         {&Outcomes{Seen: &Observed{Owned: children.Inventory{ready}}}, nil, "", metav1.ConditionTrue, appv1.ReasonAccepted},
-		"the spec is refused":         {&Outcomes{Seen: &Observed{}}, func(d *Input) { d.Errs = field.ErrorList{field.Required(field.NewPath("spec", "image"), "")} }, "", metav1.ConditionFalse, appv1.ReasonInvalid},
-		"an earlier spec has no port": {&Outcomes{auxiliaryKnown: true, Seen: &Observed{Owned: children.Inventory{ready}}}, nil, appv1.ReasonHeld, metav1.ConditionFalse, appv1.ReasonHeld},
+		"it is not there yet":         {&ApplyResult{Seen: &Observed{}}, nil, "", metav1.ConditionUnknown, appv1.ReasonProgressing},
+		"it is only observed":         {&ApplyResult{Seen: &Observed{Owned: children.Inventory{ready}}}, nil, "", metav1.ConditionTrue, appv1.ReasonAccepted},
+		"the spec is refused":         {&ApplyResult{Seen: &Observed{}}, func(d *Input) { d.Errs = field.ErrorList{field.Required(field.NewPath("spec", "image"), "")} }, "", metav1.ConditionFalse, appv1.ReasonInvalid},
+		"an earlier spec has no port": {&ApplyResult{auxiliaryKnown: true, Seen: &Observed{Owned: children.Inventory{ready}}}, nil, appv1.ReasonHeld, metav1.ConditionFalse, appv1.ReasonHeld},
 		"an earlier spec has it":      {after(ready, nil), nil, appv1.ReasonHeld, metav1.ConditionTrue, appv1.ReasonAccepted},
-		"paused before that is known": {&Outcomes{Seen: &Observed{Owned: children.Inventory{ready}}}, func(d *Input) { d.Paused = true }, appv1.ReasonHeld, metav1.ConditionTrue, appv1.ReasonAccepted},
+		"paused before that is known": {&ApplyResult{Seen: &Observed{Owned: children.Inventory{ready}}}, func(d *Input) { d.Paused = true }, appv1.ReasonHeld, metav1.ConditionTrue, appv1.ReasonAccepted},
 		"the HTTPRoute is not there":  {after(ready, nil), func(d *Input) { d.Spec.Serving().HTTPRoute = &appv1.HTTPRouteSpec{} }, "", metav1.ConditionUnknown, appv1.ReasonProgressing},
 	} {
 		app := newWebApp()
@@ -59,7 +59,7 @@ func TestExposures(t *testing.T) {
 			t.Errorf("%s: %+v, want %s/%s", name, got, c.status, c.reason)
 		}
 	}
-	if got := worstStanding(exposuresOf(withServing(&appv1.ServingSpec{}), &Outcomes{Seen: &Observed{}}, nil, "")); got != nil {
+	if got := worstStanding(exposuresOf(withServing(&appv1.ServingSpec{}), &ApplyResult{Seen: &Observed{}}, nil, "")); got != nil {
 		t.Errorf("where nothing is asked for: %+v", got)
 	}
 }
@@ -81,14 +81,14 @@ func TestAutoscaling(t *testing.T) {
 	}}}
 	for name, c := range map[string]struct {
 		spec *appv1.ServingSpec
-		seen *Outcomes
+		seen *ApplyResult
 		want *health.Standing
 	}{
-		"not asked for":     {&appv1.ServingSpec{}, &Outcomes{Seen: &Observed{Owned: children.Inventory{active}}}, nil},
-		"another one's":     {asked, &Outcomes{Seen: &Observed{Autoscalers: Autoscalers{Autoscaler: "keda"}, Owned: children.Inventory{active}}}, &health.Standing{Status: metav1.ConditionFalse, Reason: appv1.ReasonAutoscalerExists}},
-		"it decides":        {asked, &Outcomes{Seen: &Observed{Owned: children.Inventory{active}}}, &health.Standing{Status: metav1.ConditionTrue, Reason: appv1.ReasonAutoscaling}},
-		"not there yet":     {asked, &Outcomes{Seen: &Observed{}}, &health.Standing{Status: metav1.ConditionUnknown, Reason: appv1.ReasonProgressing}},
-		"its controller is": {asked, &Outcomes{Seen: &Observed{Owned: children.Inventory{&autoscalingv2.HorizontalPodAutoscaler{}}}}, &health.Standing{Status: metav1.ConditionUnknown, Reason: appv1.ReasonProgressing}},
+		"not asked for":     {&appv1.ServingSpec{}, &ApplyResult{Seen: &Observed{Owned: children.Inventory{active}}}, nil},
+		"another one's":     {asked, &ApplyResult{Seen: &Observed{Autoscalers: Autoscalers{Autoscaler: "keda"}, Owned: children.Inventory{active}}}, &health.Standing{Status: metav1.ConditionFalse, Reason: appv1.ReasonAutoscalerExists}},
+		"it decides":        {asked, &ApplyResult{Seen: &Observed{Owned: children.Inventory{active}}}, &health.Standing{Status: metav1.ConditionTrue, Reason: appv1.ReasonAutoscaling}},
+		"not there yet":     {asked, &ApplyResult{Seen: &Observed{}}, &health.Standing{Status: metav1.ConditionUnknown, Reason: appv1.ReasonProgressing}},
+		"its controller is": {asked, &ApplyResult{Seen: &Observed{Owned: children.Inventory{&autoscalingv2.HorizontalPodAutoscaler{}}}}, &health.Standing{Status: metav1.ConditionUnknown, Reason: appv1.ReasonProgressing}},
 	} {
 		got := autoscalingOf(withServing(c.spec), c.seen, nil)
 		if (got == nil) != (c.want == nil) || got != nil && (got.Status != c.want.Status || got.Reason != c.want.Reason) {

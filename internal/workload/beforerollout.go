@@ -78,13 +78,13 @@ type release struct {
 	// waits is the decision for a spec that waits, nil for a spec that does not.
 	waits *decision
 	// present has the inputs of a spec that does not wait, with the name of the Job that has succeeded, if there is one.
-	present *chosenInputs
+	present *builtSpec
 	// job has the name of the Job that a plan creates. In a plan, no spec waits.
 	job jobDecision
 }
 
 // releaseByJob decides whether a valid spec waits for its command.
-func (c decider) releaseByJob(want *decision, present *chosenInputs) (release, error) {
+func (c decider) releaseByJob(want *decision, present *builtSpec) (release, error) {
 	spec := c.in.beforeRollout()
 	if spec == nil || c.in.Paused || present.workload.TemplateKept || !c.startsRollout(present) {
 		return release{present: present}, nil
@@ -103,7 +103,7 @@ func (c decider) releaseByJob(want *decision, present *chosenInputs) (release, e
 }
 
 // awaitJob returns the decision for a spec that waits for a Job: the last applied spec, or else what the pod of the Job needs.
-func (c decider) awaitJob(want *decision, present *chosenInputs, name string) *decision {
+func (c decider) awaitJob(want *decision, present *builtSpec, name string) *decision {
 	waits := *want
 	waits.useEarlier(sourceBeforeRollout)
 	if c.hasCanary() { // Of a spec before the present one.
@@ -167,7 +167,7 @@ func jobFailure(job *batchv1.Job) string {
 
 // startsRollout reports whether the present spec changes the pods, or no pods exist yet. A foreign Deployment that the owner does not adopt
 // blocks the spec, so the spec releases nothing.
-func (c decider) startsRollout(present *chosenInputs) bool {
+func (c decider) startsRollout(present *builtSpec) bool {
 	live := c.seen.Deployment()
 	switch {
 	case live == nil:
@@ -188,7 +188,7 @@ func (c decider) startsRollout(present *chosenInputs) bool {
 
 // releasesAnew is releases for a workload without a Deployment. A deleted Deployment is restored without a command, unless the command of a
 // change has not succeeded.
-func (c decider) releasesAnew(present *chosenInputs) bool {
+func (c decider) releasesAnew(present *builtSpec) bool {
 	if !c.in.HadWorkload() {
 		return true
 	}
@@ -204,7 +204,7 @@ func (c decider) releasesAnew(present *chosenInputs) bool {
 
 // awaitedJob returns the name of the Job that the present spec waits for: the latest Job of the owner, if it is about the present spec, else a
 // Job after the latest Job. A spec that comes back after another spec has a Job of its own, also after a failure of the other one.
-func (c decider) awaitedJob(present *chosenInputs) string {
+func (c decider) awaitedJob(present *builtSpec) string {
 	rollout := resource.NewRollout(present.workload, present.inputs.Refresh, c.in.beforeRollout())
 	earlier := []string{""} // The first Job of a workload is after none, after the UID of a live Deployment, or after the recorded Job.
 	if live := c.seen.Deployment(); live != nil {
@@ -227,7 +227,7 @@ func (c decider) awaitedJob(present *chosenInputs) string {
 }
 
 // recordJob returns the present workload with the name of the Job that has run in its record.
-func (c decider) recordJob(present *chosenInputs, name string) (*chosenInputs, error) {
+func (c decider) recordJob(present *builtSpec, name string) (*builtSpec, error) {
 	inputs := present.inputs
 	inputs.Job = name
 	recorded := c.rebuildChosen(present, inputs)
@@ -271,7 +271,7 @@ func (c decider) unfinishedJob(other string) string {
 // startJob creates the Job of a decision, unless another Job of the resource, or a pod of such a Job, is there that has not ended, or what
 // the pod needs first could not be applied. Both are read from the API server: the cache may lack what another manager has created. The
 // oldest finished Jobs are deleted.
-func (r *Reconciler) startJob(ctx context.Context, in *Input, job *jobDecision, before *Outcomes) *Outcomes {
+func (r *Reconciler) startJob(ctx context.Context, in *Input, job *jobDecision, before *ApplyResult) *ApplyResult {
 	seen := before.Seen
 	if missing := missingPrerequisite(before.auxiliary); missing != nil {
 		return FailApply(seen, missing)
@@ -298,7 +298,7 @@ func (r *Reconciler) startJob(ctx context.Context, in *Input, job *jobDecision, 
 	if err != nil || !isNew {
 		return FailApply(seen, err)
 	}
-	return &Outcomes{Seen: seen, startedJob: created.Name}
+	return &ApplyResult{Seen: seen, startedJob: created.Name}
 }
 
 // refuseForeignJob returns an error if a Job belongs to another owner: a Job of that name is never run for this one.

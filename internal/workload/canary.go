@@ -84,7 +84,7 @@ func (c decider) hasCanary() bool { return c.seen.canary.isOwned(c.in.Owner) }
 
 // decideCanary decides for a valid spec whether a change of the pods is rolled out or runs in a canary first. want is the decision to
 // roll the change out, and present the workload of the present spec.
-func (c decider) decideCanary(want *decision, present *chosenInputs) (*decision, error) {
+func (c decider) decideCanary(want *decision, present *builtSpec) (*decision, error) {
 	spec := c.in.canarySpec()
 	if spec == nil {
 		return c.endCanary(want, appv1.ReasonCanaryAborted), nil
@@ -141,7 +141,7 @@ func (c decider) endCanary(want *decision, event string) *decision {
 }
 
 // runCanary decides that a change runs in the canary.
-func (c decider) runCanary(want *decision, stable *resource.Workload, present *chosenInputs, spec *appv1.CanarySpec) *decision {
+func (c decider) runCanary(want *decision, stable *resource.Workload, present *builtSpec, spec *appv1.CanarySpec) *decision {
 	runs := c.newCanaryDecision(want, stable, present)
 	runs.how.canary.fate = canaryApplied
 	if c.hasCanary() && !c.runsInCanary(present) {
@@ -158,7 +158,7 @@ func (c decider) runCanary(want *decision, stable *resource.Workload, present *c
 }
 
 // refuseCanary decides that a change waits, for a reason that a user must remove. A canary that runs stays.
-func (c decider) refuseCanary(want *decision, stable *resource.Workload, present *chosenInputs, message string) *decision {
+func (c decider) refuseCanary(want *decision, stable *resource.Workload, present *builtSpec, message string) *decision {
 	refused := c.newCanaryDecision(want, stable, present)
 	reason := appv1.ReasonResourceExists
 	if message == messageAbortNeedsRecord {
@@ -173,7 +173,7 @@ func (c decider) refuseCanary(want *decision, stable *resource.Workload, present
 }
 
 // newCanaryDecision returns a decision in which the Deployment of the workload stays as it was last applied.
-func (c decider) newCanaryDecision(want *decision, stable *resource.Workload, present *chosenInputs) *decision {
+func (c decider) newCanaryDecision(want *decision, stable *resource.Workload, present *builtSpec) *decision {
 	made := *want
 	made.useEarlier(sourceCanary)
 	made.canary.waits, made.how.canary.alone = true, stable == nil
@@ -234,7 +234,7 @@ func (c decider) isStopped() bool { return ptr.Deref(c.in.Spec.Workload().Replic
 
 // canaryPods returns the number of pods of the canary. A percentage counts when the canary starts; the status has the number from then on, as others can
 // scale the Deployment.
-func (c decider) canaryPods(spec *appv1.CanarySpec, present *chosenInputs) int32 {
+func (c decider) canaryPods(spec *appv1.CanarySpec, present *builtSpec) int32 {
 	live := c.seen.canary.object
 	if c.isStopped() {
 		return 0
@@ -268,7 +268,7 @@ func (c decider) canaryHistory() (resource.Provenance, bool) {
 
 // makesSamePods reports whether the present spec makes the pod template that a record makes with the same inputs: a change that replaces no
 // pod, such as a change of labels of the Deployment, leaves a canary as it is.
-func (c decider) makesSamePods(record string, inputs resource.Inputs) bool {
+func (c decider) makesSamePods(record string, inputs resource.BuildInputs) bool {
 	recorded, err := resource.BuildRecorded(c.in.Spec, record, c.optionsFor(inputs))
 	if err != nil {
 		return false // The record is a hash, or cannot be read.
@@ -278,7 +278,7 @@ func (c decider) makesSamePods(record string, inputs resource.Inputs) bool {
 }
 
 // runsInCanary reports whether the canary was made for the present spec with the chosen inputs.
-func (c decider) runsInCanary(present *chosenInputs) bool {
+func (c decider) runsInCanary(present *builtSpec) bool {
 	history, ok := c.canaryHistory()
 	if !ok {
 		return false
@@ -302,7 +302,7 @@ func (c decider) abortCause() string {
 
 // isPromoted reports whether a canary of the present spec is to be rolled out: a user asks for it, or all its pods have been available,
 // and nobody has changed their template.
-func (c decider) isPromoted(spec *appv1.CanarySpec, present *chosenInputs) (bool, error) {
+func (c decider) isPromoted(spec *appv1.CanarySpec, present *builtSpec) (bool, error) {
 	live := c.seen.canary.object
 	if uid := c.in.Owner.GetAnnotations()[appv1.AnnotationPromote]; uid != "" && uid == string(live.UID) {
 		return true, nil
@@ -321,7 +321,7 @@ func (c decider) isPromoted(spec *appv1.CanarySpec, present *chosenInputs) (bool
 }
 
 // newAbort returns the mark of a canary that is aborted.
-func (c decider) newAbort(present *chosenInputs, cause string) *holdMark {
+func (c decider) newAbort(present *builtSpec, cause string) *holdMark {
 	record := recordOf(c.seen.canary.object)
 	if len(record) > maxFailedRecord {
 		record = c.in.Spec.Identity()
@@ -333,7 +333,7 @@ func (c decider) newAbort(present *chosenInputs, cause string) *holdMark {
 }
 
 // abortInForce returns the mark of an aborted canary of the present spec, nil if there is none.
-func (c decider) abortInForce(present *chosenInputs) *holdMark {
+func (c decider) abortInForce(present *builtSpec) *holdMark {
 	source := c.recordInForce()
 	if source == nil || source.mark.By != byAbort || source.mark.Failed == nil {
 		return nil

@@ -34,7 +34,7 @@ func newCanarySituation(t *testing.T) *situation {
 func (s *situation) main() *appsv1.Deployment { return s.seen.Deployment() }
 
 // run adds the canary of an image with inputs to the observation, all of its pods are available.
-func (s *situation) run(t *testing.T, image string, change ...func(*resource.Inputs)) {
+func (s *situation) run(t *testing.T, image string, change ...func(*resource.BuildInputs)) {
 	t.Helper()
 	app, inputs := s.app.DeepCopy(), s.seen.today
 	app.Spec.Image = image
@@ -136,7 +136,7 @@ func TestDecideCanary(t *testing.T) {
 		"adopted": {func(s *situation) {
 			s.annotate(appv1.AnnotationAdopt, "true")
 			s.compare = false
-			s.main().Annotations[appv1.AnnotationLastAppliedInputs] = resource.Inputs{Rendering: resource.RenderingLatest, Kept: true}.Encode()
+			s.main().Annotations[appv1.AnnotationLastAppliedInputs] = resource.BuildInputs{Rendering: resource.RenderingLatest, Kept: true}.Encode()
 			s.app.Spec.Image = "nginx:1"
 			fields := s.main().ManagedFields[0].FieldsV1
 			fields.SetRawString(strings.Replace(fields.GetRawString(), `,"f:spec":{"f:template":{"f:spec":{}}}`, "", 1))
@@ -162,7 +162,7 @@ func TestDecideCanary(t *testing.T) {
 		"a refresh": {func(s *situation) {
 			s.app.Spec.Image = "nginx:1"
 			s.annotate(appv1.AnnotationRefresh, "5")
-			s.main().Annotations[appv1.AnnotationLastAppliedInputs] = resource.Inputs{Rendering: resource.RenderingTutorial}.Encode()
+			s.main().Annotations[appv1.AnnotationLastAppliedInputs] = resource.BuildInputs{Rendering: resource.RenderingTutorial}.Encode()
 		}, "canary nginx:1 earlier remembers record, canary applied nginx:1 x1, CanaryStarted"},
 		"a refresh that changes nothing": {
 			func(s *situation) { s.app.Spec.Image = "nginx:1"; s.annotate(appv1.AnnotationRefresh, "5") }, "present nginx:1",
@@ -198,7 +198,7 @@ func TestDecideCanary(t *testing.T) {
 		}, "canary nginx:1 earlier remembers record, canary applied nginx:2 x1"},
 		"it runs older inputs": {
 			func(s *situation) {
-				s.run(t, "nginx:2", func(in *resource.Inputs) { in.Rendering = resource.RenderingTutorial })
+				s.run(t, "nginx:2", func(in *resource.BuildInputs) { in.Rendering = resource.RenderingTutorial })
 			},
 			"canary nginx:1 earlier remembers record, canary applied nginx:2 x1",
 		},
@@ -305,7 +305,7 @@ func TestAfterRefusedPromotion(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused := reconciler.Stalled(appv1.ReasonInvalid, "no")
-	next, ok := decide.afterRefusal(first, &Outcomes{Seen: s.seen, Err: refused, Refused: refused})
+	next, ok := decide.afterRefusal(first, &ApplyResult{Seen: s.seen, Err: refused, Refused: refused})
 	if got := canaryLine(next, nil, nil); !ok || got != "last applied nginx:1 earlier remembers record Invalid" {
 		t.Errorf("%q", got)
 	}

@@ -30,7 +30,7 @@ type canaryReport struct {
 }
 
 // aboutCanary returns the part of a result about the canary. err is the error of the reconcile.
-func aboutCanary(in *Input, want *decision, done *Outcomes, err error) canaryReport {
+func aboutCanary(in *Input, want *decision, done *ApplyResult, err error) canaryReport {
 	var made canaryReport
 	if !in.Kind.Serves {
 		return made

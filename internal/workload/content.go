@@ -76,7 +76,7 @@ type contentDecision struct {
 }
 
 // decideContent returns the content to record of the content that the pods of a workload use. Without a change, this is the recorded content.
-func (c decider) decideContent(chosen *chosenInputs) (contentDecision, *need) {
+func (c decider) decideContent(chosen *builtSpec) (contentDecision, *need) {
 	recorded := chosen.inputs.Config
 	if !c.in.followsContent() {
 		return contentDecision{forget: true, next: recorded.Unfollowed()}, nil

@@ -110,7 +110,7 @@ func TestAddContent(t *testing.T) {
 		}
 		c.made.retry, c.made.found = time.Second, map[string]foundContent{refs[0].ID(): {version: "8", sum: sum}}
 		live := newPlainDeployment("web", 2)
-		inputs := resource.Inputs{Rendering: resource.RenderingLatest, Config: resource.ConfigInputs{Objects: map[string]string{refs[0].ID(): sum}}}
+		inputs := resource.BuildInputs{Rendering: resource.RenderingLatest, Config: resource.ConfigInputs{Objects: map[string]string{refs[0].ID(): sum}}}
 		live.Annotations = map[string]string{appv1.AnnotationLastAppliedInputs: inputs.Encode()}
 		if !c.foreign {
 			live.OwnerReferences = []metav1.OwnerReference{{UID: app.UID, Controller: ptr.To(true)}}

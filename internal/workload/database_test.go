@@ -38,7 +38,7 @@ func newDatabase(t *testing.T, size string) (*Input, *resource.Workload, *Observ
 	cm.Spec.DB.StatefulSet.Name, cm.Spec.DB.StatefulSet.Image = "db", "mariadb:10.3"
 	cm.Spec.DB.StatefulSet.Replicas, cm.Spec.DB.StatefulSet.Storage.Size = ptr.To[int32](2), apiresource.MustParse(size)
 	cm.DefaultNames()
-	w, errs := resource.CloudManagerDatabase(cm, resource.BuildOptions{Inputs: resource.Inputs{Rendering: resource.RenderingLatest}})
+	w, errs := resource.CloudManagerDatabase(cm, resource.BuildOptions{Inputs: resource.BuildInputs{Rendering: resource.RenderingLatest}})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -77,7 +77,7 @@ func TestReportDatabase(t *testing.T) {
 	} {
 		in, _, seen := newDatabase(t, "1Gi")
 		c.change(seen)
-		made, _ := newResult(in, &decision{today: resource.Inputs{Rendering: resource.RenderingLatest}}, &Outcomes{Seen: seen.WithObject(seen.Object)})
+		made, _ := newResult(in, &decision{today: resource.BuildInputs{Rendering: resource.RenderingLatest}}, &ApplyResult{Seen: seen.WithObject(seen.Object)})
 		status, pods := made.Status.Workload, made.Report.Pods
 		if status.Ready != c.ready || status.Endpoint != c.endpoint || pods.Ready != c.isReady || !containsAll(pods.Message, c.message) {
 			t.Errorf("%s: %q at %q, ready %t: %s", name, status.Ready, status.Endpoint, pods.Ready, pods.Message)

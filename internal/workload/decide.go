@@ -55,7 +55,7 @@ type decision struct {
 	// retryAfter is the requeue interval where no watch reports a change, 0 for none.
 	retryAfter time.Duration
 	// today are the inputs of a new workload.
-	today resource.Inputs
+	today resource.BuildInputs
 	// defaultsInvalid is why the spec cannot have today's defaults, nil if it can.
 	defaultsInvalid error
 	// unrecorded is true if the record of the present spec is a hash.
@@ -175,7 +175,7 @@ func (c decider) decideWaiting(want *decision) *decision {
 // afterRefusal returns what to apply after the present spec was refused in part: the last applied spec. Where only the workload object
 // could not be written, that object alone is kept as it was last applied. ok is false if nothing more is to be applied. c.seen is
 // the observation after the first apply.
-func (c decider) afterRefusal(want *decision, done *Outcomes) (next *decision, ok bool) {
+func (c decider) afterRefusal(want *decision, done *ApplyResult) (next *decision, ok bool) {
 	if want.source != sourcePresent || done.isStale() {
 		return nil, false
 	}
@@ -235,7 +235,7 @@ func (c decider) isChanged(changed bool) bool {
 }
 
 // buildPresent builds the workload of the present spec with the inputs that count, and decides on the content that its pods use.
-func (c decider) buildPresent() (*chosenInputs, *need, error) {
+func (c decider) buildPresent() (*builtSpec, *need, error) {
 	chosen, err := c.chooseInputs()
 	if err != nil {
 		return nil, nil, err

@@ -42,7 +42,7 @@ type situation struct {
 }
 
 // appliedDeployment returns the Deployment that the operator has applied for an App, with its records.
-func appliedDeployment(t *testing.T, app *appv1.App, in resource.Inputs) *appsv1.Deployment {
+func appliedDeployment(t *testing.T, app *appv1.App, in resource.BuildInputs) *appsv1.Deployment {
 	t.Helper()
 	w, errs := resource.App(app, resource.BuildOptions{Inputs: in})
 	live, ok := w.Objects()[0].(*appsv1.Deployment)
@@ -61,7 +61,7 @@ func appliedDeployment(t *testing.T, app *appv1.App, in resource.Inputs) *appsv1
 // newSituation returns a Deployment that stands as it was applied.
 func newSituation(t *testing.T) *situation {
 	t.Helper()
-	app, inputs := newWebApp(), resource.Inputs{Rendering: resource.RenderingLatest}
+	app, inputs := newWebApp(), resource.BuildInputs{Rendering: resource.RenderingLatest}
 	s := &situation{app: app, compare: true, seen: &Observed{Object: appliedDeployment(t, app, inputs), platform: platform{today: inputs}}}
 	s.in = newAppInput(app)
 	return s
@@ -269,16 +269,16 @@ func TestAfterRefusal(t *testing.T) {
 	stale := errors.Join(reconciler.ErrStale)
 	for name, c := range map[string]struct {
 		change func(*situation)
-		done   Outcomes
+		done   ApplyResult
 		want   string
 	}{
-		"nothing is refused":           {func(*situation) {}, Outcomes{}, ""},
-		"a part is refused":            {func(*situation) {}, Outcomes{Err: refused, Refused: refused}, "last applied nginx:1 earlier remembers record Invalid"},
-		"the Deployment is refused":    {func(*situation) {}, Outcomes{Err: refused, notWritten: true}, "last applied nginx:1 earlier alone remembers record Invalid"},
-		"the Service alone fails":      {func(*situation) {}, Outcomes{Err: refused}, ""},
-		"an outdated view":             {func(*situation) {}, Outcomes{Err: stale, notWritten: true}, ""},
-		"paused":                       {func(s *situation) { s.in.Paused = true }, Outcomes{Err: refused, Refused: refused}, "last applied nothing earlier Invalid"},
-		"and the record does not hold": {func(s *situation) { s.compare = false }, Outcomes{Err: refused, Refused: refused}, "last applied nothing earlier Invalid"},
+		"nothing is refused":           {func(*situation) {}, ApplyResult{}, ""},
+		"a part is refused":            {func(*situation) {}, ApplyResult{Err: refused, Refused: refused}, "last applied nginx:1 earlier remembers record Invalid"},
+		"the Deployment is refused":    {func(*situation) {}, ApplyResult{Err: refused, notWritten: true}, "last applied nginx:1 earlier alone remembers record Invalid"},
+		"the Service alone fails":      {func(*situation) {}, ApplyResult{Err: refused}, ""},
+		"an outdated view":             {func(*situation) {}, ApplyResult{Err: stale, notWritten: true}, ""},
+		"paused":                       {func(s *situation) { s.in.Paused = true }, ApplyResult{Err: refused, Refused: refused}, "last applied nothing earlier Invalid"},
+		"and the record does not hold": {func(s *situation) { s.compare = false }, ApplyResult{Err: refused, Refused: refused}, "last applied nothing earlier Invalid"},
 	} {
 		s := newSituation(t)
 		s.app.Spec.Image = "nginx:2"

@@ -63,7 +63,7 @@ func (in *Input) defaultsInForce(live *appsv1.Deployment, today resource.Default
 // false if the record is not the operator's. A record is the operator's if it has the present defaults, which add nothing that AppDefaults do not, or
 // the digest of the status. Else it counts as far as it makes the live pod template; today's defaults count around the pods. build builds the
 // workload by inputs.
-func (c decider) reliableDefaults(recorded *resource.Inputs, build func(resource.Inputs) (*resource.Workload, error)) (defaults resource.DefaultsRecord, ok bool, err error) {
+func (c decider) reliableDefaults(recorded *resource.BuildInputs, build func(resource.BuildInputs) (*resource.Workload, error)) (defaults resource.DefaultsRecord, ok bool, err error) {
 	if c.knowsDefaults(recorded) {
 		return recorded.Defaults, true, nil
 	}
@@ -83,7 +83,7 @@ func (c decider) reliableDefaults(recorded *resource.Inputs, build func(resource
 }
 
 // knowsDefaults reports whether recorded defaults are the present ones or those of the status, or shape no pods.
-func (c decider) knowsDefaults(recorded *resource.Inputs) bool {
+func (c decider) knowsDefaults(recorded *resource.BuildInputs) bool {
 	reported := ""
 	if status := c.in.Before.Defaults.Defaults; status != nil {
 		reported = status.Digest
@@ -120,7 +120,7 @@ func UnknownDefaults(namespace string, path *field.Path) field.ErrorList {
 }
 
 // refuseDefaults returns why the present spec cannot have today's defaults, nil if it can, or would be invalid without any.
-func (c decider) refuseDefaults(present *chosenInputs) error {
+func (c decider) refuseDefaults(present *builtSpec) error {
 	today := c.seen.today
 	if errs := c.unknownDefaults(); len(errs) > 0 {
 		return InvalidSpec(errs)
@@ -150,7 +150,7 @@ func defaultsOf(in *Input, want *decision, seen *Observed, ready bool) appv1.Def
 	if !in.Kind.Serves || in.Undecodable != nil {
 		return in.Before.Defaults
 	}
-	var used resource.Inputs
+	var used resource.BuildInputs
 	known := live != nil && metav1.IsControlledBy(live, in.Owner)
 	if known {
 		recorded, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])

@@ -72,7 +72,7 @@ func (c decider) lastApplied() (w *resource.Workload, record *workloadRecord, er
 		return nil, nil, nil //nolint:nilerr // The children stay as they are with an unreadable record.
 	}
 	inputs.Kept = inputs.Kept && live != nil // There is no template to keep.
-	build := func(inputs resource.Inputs) (*resource.Workload, error) {
+	build := func(inputs resource.BuildInputs) (*resource.Workload, error) {
 		options := c.optionsFor(inputs)
 		options.Selector, options.Autoscaled = known.selector, known.autoscaled
 		return resource.BuildRecorded(in.Spec, known.spec, options)

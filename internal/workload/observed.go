@@ -69,7 +69,7 @@ type Autoscalers struct {
 // platform has the inputs that do not depend on the spec alone: the inputs of the manager and of AppDefaults.
 type platform struct {
 	// today are the inputs of a new workload; see observeInputs.
-	today resource.Inputs
+	today resource.BuildInputs
 	// sizes are the sizes that exist, and defaulted is true if an AppDefaults counts for the owner.
 	sizes     resource.Sizes
 	defaulted bool
@@ -143,7 +143,7 @@ func (o *Observed) otherAutoscaler() bool { return o.Data == nil && o.Autoscaler
 
 // buildOptions returns the build options for the live workload object. An autoscaler takes over the present number of pods: a new
 // object that states no number begins with one pod.
-func (o *Observed) buildOptions(inputs resource.Inputs, serving *appv1.ServingSpec) resource.BuildOptions {
+func (o *Observed) buildOptions(inputs resource.BuildInputs, serving *appv1.ServingSpec) resource.BuildOptions {
 	return resource.BuildOptions{
 		Selector: o.Selector(), Inputs: inputs, Autoscaled: o.Scaled && o.Object != nil,
 		OtherAutoscaler: o.otherAutoscaler(), Sizes: o.sizes, LiveReplicas: o.liveReplicas(), Serving: serving,

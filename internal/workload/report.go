@@ -23,7 +23,7 @@ import (
 // and newResult puts the parts together. The controllers add the lines that wait for the end of a pause.
 
 // newResult returns the result of a reconcile, and its error.
-func newResult(in *Input, want *decision, done *Outcomes) (Result, error) {
+func newResult(in *Input, want *decision, done *ApplyResult) (Result, error) {
 	err := want.errorAfterApply(in, done)
 	inForce, why := want.holdInForce()
 	said := summarizeChanges(done.Changes)
@@ -112,7 +112,7 @@ func (want *decision) whyEarlier(held string) string {
 }
 
 // pauseOf returns the effect of spec.paused.
-func pauseOf(in *Input, done *Outcomes) reconciler.Pause {
+func pauseOf(in *Input, done *ApplyResult) reconciler.Pause {
 	switch {
 	case done.pending:
 		return reconciler.Pending
@@ -169,7 +169,7 @@ func summarizeChanges(all []apply.ChangeSet) changeSummary {
 }
 
 // EventOf returns the content of the event about the changes of an apply.
-func (a *Outcomes) EventOf() reconciler.Event { return summarizeChanges(a.Changes).event }
+func (a *ApplyResult) EventOf() reconciler.Event { return summarizeChanges(a.Changes).event }
 
 // recordMessage returns the warning that only a hash of the spec is recorded.
 func recordMessage(in *Input) string {
@@ -193,7 +193,7 @@ type liveReport struct {
 
 // aboutDeployment returns the part of a result about a Deployment, its Service and its auxiliary objects. earlier is the reason why an
 // earlier spec is in force, empty if none is.
-func aboutDeployment(in *Input, want *decision, done *Outcomes, earlier string) liveReport {
+func aboutDeployment(in *Input, want *decision, done *ApplyResult, earlier string) liveReport {
 	seen, deployment := done.Seen, done.Seen.Deployment()
 	live := liveReport{status: in.Before}
 	if deployment != nil && seen.isOwned(in.Owner) {
@@ -213,7 +213,7 @@ func aboutDeployment(in *Input, want *decision, done *Outcomes, earlier string) 
 }
 
 // aboutDatabase returns the part of a result about a StatefulSet and its Service.
-func aboutDatabase(in *Input, want *decision, done *Outcomes, _ string) liveReport {
+func aboutDatabase(in *Input, want *decision, done *ApplyResult, _ string) liveReport {
 	seen, live := done.Seen, liveReport{status: in.Before}
 	status := &live.status.Workload
 	if service := seen.Service; service != nil && metav1.IsControlledBy(service, in.Owner) {
@@ -231,9 +231,9 @@ func aboutDatabase(in *Input, want *decision, done *Outcomes, _ string) liveRepo
 	return live
 }
 
-// StatusOf returns the status of the live Deployment of an observation, whoever controls it, and of the Service of the owner, and the health of
+// StatusOf returns the status of the live Deployment of an observation, with any controller, and of the Service of the owner, and the health of
 // the pods. today are the inputs of a new workload, none for a Deployment that was built by others.
-func StatusOf(in *Input, seen *Observed, today resource.Inputs) (appv1.WorkloadStatus, health.Verdict) {
+func StatusOf(in *Input, seen *Observed, today resource.BuildInputs) (appv1.WorkloadStatus, health.Verdict) {
 	live := seen.Deployment()
 	status := withoutFigures(in, seen)
 	status.Ready = fmt.Sprintf("%d/%d", live.Status.ReadyReplicas, ptr.Deref(live.Spec.Replicas, 1))
@@ -278,7 +278,7 @@ func podsOf(verdict health.Verdict, service *corev1.Service) health.Verdict {
 
 // withInputs returns the status with the inputs of a live workload object, and with newer ones if there are any. today are the inputs of a
 // new workload.
-func withInputs(status appv1.WorkloadStatus, live client.Object, today resource.Inputs) appv1.WorkloadStatus {
+func withInputs(status appv1.WorkloadStatus, live client.Object, today resource.BuildInputs) appv1.WorkloadStatus {
 	used, err := resource.DecodeInputs(live.GetAnnotations()[appv1.AnnotationLastAppliedInputs])
 	if err != nil || used.Kept { // The inputs of a kept template shape nothing yet.
 		return status

@@ -65,7 +65,7 @@ func TestReportStatus(t *testing.T) {
 		seen := c.seen.WithObject(c.seen.Object)
 		got, pods := MissingStatus(d, seen, how.lost)
 		if seen.Deployment() != nil && (how.foreign || seen.isOwned(d.Owner)) {
-			got, pods = StatusOf(d, seen, resource.Inputs{Rendering: 2})
+			got, pods = StatusOf(d, seen, resource.BuildInputs{Rendering: 2})
 		}
 		if len(got.Conditions) != 1 {
 			t.Errorf("%s: the conditions are %v", name, got.Conditions)
@@ -110,27 +110,27 @@ func TestReportInputs(t *testing.T) {
 	changed.Amounts = large.Amounts
 	for name, c := range map[string]struct {
 		record string
-		today  resource.Inputs
+		today  resource.BuildInputs
 		want   appv1.WorkloadStatus
 	}{
-		"unreadable": {"{", resource.Inputs{Rendering: 2}, appv1.WorkloadStatus{}},
-		"the latest": {resource.Inputs{Rendering: 2}.Encode(), resource.Inputs{Rendering: 2}, appv1.WorkloadStatus{Rendering: 2}},
+		"unreadable": {"{", resource.BuildInputs{Rendering: 2}, appv1.WorkloadStatus{}},
+		"the latest": {resource.BuildInputs{Rendering: 2}.Encode(), resource.BuildInputs{Rendering: 2}, appv1.WorkloadStatus{Rendering: 2}},
 		"an earlier rendering": {
-			resource.Inputs{Rendering: resource.RenderingTutorial}.Encode(), resource.Inputs{Rendering: 2}, appv1.WorkloadStatus{LatestRendering: 2},
+			resource.BuildInputs{Rendering: resource.RenderingTutorial}.Encode(), resource.BuildInputs{Rendering: 2}, appv1.WorkloadStatus{LatestRendering: 2},
 		},
 		"a later one, after a downgrade": {
-			resource.Inputs{Rendering: 2}.Encode(), resource.Inputs{Rendering: resource.RenderingTutorial}, appv1.WorkloadStatus{Rendering: 2},
+			resource.BuildInputs{Rendering: 2}.Encode(), resource.BuildInputs{Rendering: resource.RenderingTutorial}, appv1.WorkloadStatus{Rendering: 2},
 		},
 		"the size": {
-			resource.Inputs{Rendering: 2, Size: small}.Encode(), resource.Inputs{Rendering: 2, Size: small},
+			resource.BuildInputs{Rendering: 2, Size: small}.Encode(), resource.BuildInputs{Rendering: 2, Size: small},
 			appv1.WorkloadStatus{Rendering: 2, Size: small.String()},
 		},
 		"another definition of the size": {
-			resource.Inputs{Rendering: 2, Size: small}.Encode(), resource.Inputs{Rendering: 2, Size: changed},
+			resource.BuildInputs{Rendering: 2, Size: small}.Encode(), resource.BuildInputs{Rendering: 2, Size: changed},
 			appv1.WorkloadStatus{Rendering: 2, Size: small.String(), LatestSize: changed.String()},
 		},
 		"another size": {
-			resource.Inputs{Rendering: 2, Size: small}.Encode(), resource.Inputs{Rendering: 2, Size: large},
+			resource.BuildInputs{Rendering: 2, Size: small}.Encode(), resource.BuildInputs{Rendering: 2, Size: large},
 			appv1.WorkloadStatus{Rendering: 2, Size: small.String()},
 		},
 	} {

@@ -98,7 +98,7 @@ func NewRequest(in *Input, objects ...apply.Object) *apply.Request {
 // ApplyDeployment is the Applier of a Deployment, its Service and its auxiliary objects. The order counts: the part of the workload is chosen before
 // the canary is added, which that part would remove; a refused change of the Service leaves the request before anything is tried; and node ports are
 // freed last, by the only write before the run.
-func (r *Reconciler) ApplyDeployment(ctx context.Context, in *Input, seen *Observed, w *resource.Workload, how How) *Outcomes {
+func (r *Reconciler) ApplyDeployment(ctx context.Context, in *Input, seen *Observed, w *resource.Workload, how How) *ApplyResult {
 	if w.ServiceName != seen.ServiceName {
 		var err error
 		if seen, err = ObserveService(ctx, r.Client, in, seen, w.ServiceName); err != nil {
@@ -117,11 +117,11 @@ func (r *Reconciler) ApplyDeployment(ctx context.Context, in *Input, seen *Obser
 	}
 	switch {
 	case in.Paused:
-		out := r.PlanRequest(ctx, req, seen, grace)
+		out := r.FindPending(ctx, req, seen, grace)
 		out.Err = reconciler.Aggregate(headless, out.Err)
 		return out
 	case headless != nil && req.Policy.AllOrNothing:
-		return &Outcomes{Seen: seen, Err: headless, Refused: headless}
+		return &ApplyResult{Seen: seen, Err: headless, Refused: headless}
 	case headless != nil && AdoptsObject(req):
 		return FailApply(seen, nameRestart(in, headless, true))
 	}
@@ -134,7 +134,7 @@ func (r *Reconciler) ApplyDeployment(ctx context.Context, in *Input, seen *Obser
 	if err == nil {
 		seen = seen.withoutPruned(req.Prune)
 	}
-	out := NewOutcomes(seen, &done, grace)
+	out := NewApplyResult(seen, &done, grace)
 	out.Changes = []apply.ChangeSet{append(freed, done.Changes()...)}
 	out.Err = reconciler.Aggregate(nameRestart(in, err, adopts), headless)
 	return out
@@ -182,10 +182,10 @@ func addCanary(req *apply.Request, seen *Observed, canary *canaryChange) {
 	}
 }
 
-// PlanRequest finds out, without a request to the API server, whether there is anything to apply.
-func (r *Reconciler) PlanRequest(ctx context.Context, req *apply.Request, seen *Observed, grace time.Duration) *Outcomes {
+// FindPending finds out, without a request to the API server, whether there is anything to apply.
+func (r *Reconciler) FindPending(ctx context.Context, req *apply.Request, seen *Observed, grace time.Duration) *ApplyResult {
 	done, err := r.RunRequest(ctx, req, apply.Local)
-	out, changes := NewOutcomes(seen, &done, grace), done.Changes()
+	out, changes := NewApplyResult(seen, &done, grace), done.Changes()
 	out.Changes = nil // Nothing is written.
 	out.Seen, out.Err, out.Refused, out.notWritten = seen, err, nil, false
 	if changes.Waits() {

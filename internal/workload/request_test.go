@@ -53,7 +53,7 @@ func TestNewApplyRequest(t *testing.T) {
 		if !c.ports {
 			spec.Spec.Ports = nil
 		}
-		workload, errs := resource.App(spec, resource.BuildOptions{Inputs: resource.Inputs{Rendering: resource.RenderingLatest}})
+		workload, errs := resource.App(spec, resource.BuildOptions{Inputs: resource.BuildInputs{Rendering: resource.RenderingLatest}})
 		if len(errs) > 0 {
 			t.Fatal(errs)
 		}

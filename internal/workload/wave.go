@@ -87,7 +87,7 @@ func newWave(grant *waves.Grant, at time.Time) resource.Wave {
 }
 
 // canTake reports whether the workload can take today's defaults, which it does not have, without another change.
-func (in *Input) canTake(live *appsv1.Deployment, today *resource.Inputs) bool {
+func (in *Input) canTake(live *appsv1.Deployment, today *resource.BuildInputs) bool {
 	if live == nil || !metav1.IsControlledBy(live, in.Owner) || !in.OwnsRecord(live) || in.Paused || in.Owner.GetAnnotations()[appv1.AnnotationHold] != "" {
 		return false
 	}
@@ -126,7 +126,7 @@ func (in *Input) isFit(live *appsv1.Deployment, repairs bool) bool {
 }
 
 // errorsWith returns the errors of the spec with today's inputs.
-func (in *Input) errorsWith(today *resource.Inputs, sizes resource.Sizes) []error {
+func (in *Input) errorsWith(today *resource.BuildInputs, sizes resource.Sizes) []error {
 	with := in.withDefaults(today.Defaults)
 	_, wrong := in.Spec.Build(resource.BuildOptions{Inputs: *today, Sizes: sizes, Unrecorded: true})
 	var errs []error
@@ -137,7 +137,7 @@ func (in *Input) errorsWith(today *resource.Inputs, sizes resource.Sizes) []erro
 }
 
 // takeWave returns chosen inputs with today's defaults, and joins is true, if the workload takes them in a wave.
-func (c decider) takeWave(chosen resource.Inputs, specChanged bool) (inputs resource.Inputs, joins bool) {
+func (c decider) takeWave(chosen resource.BuildInputs, specChanged bool) (inputs resource.BuildInputs, joins bool) {
 	if c.in.wave.IsZero() || specChanged || chosen.Kept {
 		return chosen, false
 	}
@@ -146,7 +146,7 @@ func (c decider) takeWave(chosen resource.Inputs, specChanged bool) (inputs reso
 
 // waveToKeep returns the wave of a workload that takes defaults with a change of its own: the former wave if the workload has not been ready since it
 // took the same defaults in that wave. So a change of a resource that has stalled a rollout does not let the rollout go on.
-func (c decider) waveToKeep(history resource.Provenance, taken *resource.Inputs) resource.Wave {
+func (c decider) waveToKeep(history resource.Provenance, taken *resource.BuildInputs) resource.Wave {
 	if mark := c.in.markOf(c.seen.Object); mark.rolledBack() && mark.Failed.Defaults != "" && mark.Failed.Defaults == taken.DefaultsDigest() {
 		return mark.Failed.Wave
 	}
@@ -161,7 +161,7 @@ func (c decider) waveToKeep(history resource.Provenance, taken *resource.Inputs)
 }
 
 // waveOf returns the status about the wave in which the workload took the defaults that it has. ready is true if its pods are ready.
-func waveOf(in *Input, used *resource.Inputs, ready bool) appv1.WaveInUse {
+func waveOf(in *Input, used *resource.BuildInputs, ready bool) appv1.WaveInUse {
 	if used.Wave.IsZero() {
 		return appv1.WaveInUse{}
 	}

@@ -1,5 +1,5 @@
 // Package workload reconciles one workload of any kind: a Deployment, or the StatefulSet of a database, with its Service and its auxiliary
-// objects. It observes the live objects (Observed), decides which spec is in force (decision), applies that spec (Outcomes), and reports
+// objects. It observes the live objects (Observed), decides which spec is in force (decision), applies that spec (ApplyResult), and reports
 // (Result). Each of these values is made once. The kinds make the Input, and write the Result to their status.
 package workload
 
@@ -39,7 +39,7 @@ type Reconciler struct {
 	// ServiceGrace is for how long a former Service stays once its successor exists, and the Ingress and the HTTPRoute lead to the successor.
 	ServiceGrace time.Duration
 	// Today are the inputs of a new workload, apart from its defaults and its size.
-	Today resource.Inputs
+	Today resource.BuildInputs
 	// Defaults reads the defaults and the sizes.
 	Defaults DefaultsReader
 	// Waves grants the present defaults to resources whose wave has come; nil for a manager that has no waves.
@@ -60,7 +60,7 @@ type DefaultsReader interface {
 
 // Applier applies the objects of a workload. While the owner is paused, it finds out whether there is anything to apply. The outcomes have
 // the observation after the apply.
-type Applier func(ctx context.Context, in *Input, seen *Observed, w *resource.Workload, how How) *Outcomes
+type Applier func(ctx context.Context, in *Input, seen *Observed, w *resource.Workload, how How) *ApplyResult
 
 // Result is the result of the reconcile of one workload.
 type Result struct {
@@ -103,7 +103,7 @@ func (r *Reconciler) ReconcileObserved(ctx context.Context, in *Input, observed 
 	if want.job.spec != nil {
 		r.Journal.noteJob(want.job.name)
 	}
-	done := &Outcomes{Seen: seen}
+	done := &ApplyResult{Seen: seen}
 	if want.workload != nil {
 		done = applyWorkload(ctx, in, seen, want.workload, want.how)
 	}
@@ -184,13 +184,13 @@ func (r *Reconciler) LastApplied(in *Input, seen *Observed) (*resource.Workload,
 }
 
 // isApplied reports whether the present spec was applied, so that no earlier record of the workload is needed.
-func (want *decision) isApplied(done *Outcomes) bool {
+func (want *decision) isApplied(done *ApplyResult) bool {
 	return want.source == sourcePresent && !done.isStale() && (!want.how.Whole || done.Err == nil)
 }
 
 // errorAfterApply returns the error of a decision and its apply: the reason why the present spec is not in force, together with the
 // obstacles to the spec that is applied in its place.
-func (want *decision) errorAfterApply(in *Input, done *Outcomes) error {
+func (want *decision) errorAfterApply(in *Input, done *ApplyResult) error {
 	err := done.Err
 	switch {
 	case want.refusal == nil:

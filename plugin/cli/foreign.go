@@ -47,7 +47,7 @@ func (c *clients) correctCreation(ctx context.Context, t target, data []byte, p 
 	case appv1.AdoptWithoutRestart:
 		owner.adopt = t.kind.Holds
 	}
-	today := resource.BuildOptions{Inputs: resource.Inputs{Rendering: resource.RenderingLatest}, Unrecorded: true}
+	today := resource.BuildOptions{Inputs: resource.BuildInputs{Rendering: resource.RenderingLatest}, Unrecorded: true}
 	for _, w := range resource.WorkloadsOf(owner.Object, today) {
 		c.correctObjects(ctx, owner, w.Objects(), p)
 	}

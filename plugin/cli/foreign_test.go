@@ -47,7 +47,7 @@ func TestPlanOfCreation(t *testing.T) {
 		t.Fatal(err)
 	}
 	app.Namespace = namespaceOfTests
-	w, errs := resource.App(app, resource.BuildOptions{Inputs: resource.Inputs{Rendering: resource.RenderingLatest}})
+	w, errs := resource.App(app, resource.BuildOptions{Inputs: resource.BuildInputs{Rendering: resource.RenderingLatest}})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

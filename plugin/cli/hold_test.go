@@ -26,9 +26,9 @@ func revisionServer(t *testing.T, running string) *fakeServer {
 	d := appsv1.Deployment{ObjectMeta: objectMeta("web")}
 	d.UID, d.OwnerReferences = "deployment", []metav1.OwnerReference{{UID: app.UID, Controller: ptr.To(true)}}
 	d.Annotations = map[string]string{"deployment.kubernetes.io/revision": "3"}
-	kept := resource.Inputs{Rendering: resource.RenderingLatest, Kept: true}
+	kept := resource.BuildInputs{Rendering: resource.RenderingLatest, Kept: true}
 	sets := &appsv1.ReplicaSetList{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "ReplicaSetList"}}
-	for i, inputs := range []string{kept.Encode(), resource.Inputs{Rendering: resource.RenderingLatest}.Encode(), ""} {
+	for i, inputs := range []string{kept.Encode(), resource.BuildInputs{Rendering: resource.RenderingLatest}.Encode(), ""} {
 		set := appsv1.ReplicaSet{ObjectMeta: objectMeta(fmt.Sprintf("web-%d", i+1))}
 		set.OwnerReferences = []metav1.OwnerReference{{UID: d.UID, Controller: ptr.To(true)}}
 		set.Annotations = map[string]string{"deployment.kubernetes.io/revision": fmt.Sprint(i + 1)}
@@ -37,7 +37,7 @@ func revisionServer(t *testing.T, running string) *fakeServer {
 			set.Annotations[appv1.AnnotationLastAppliedInputs] = inputs
 		}
 		built, err := resource.BuildRecorded(resource.AppSpec(app), fmt.Sprintf(`{"image":"nginx:%d"}`, i+1),
-			resource.BuildOptions{Inputs: resource.Inputs{Rendering: resource.RenderingLatest}})
+			resource.BuildOptions{Inputs: resource.BuildInputs{Rendering: resource.RenderingLatest}})
 		if err != nil {
 			t.Fatal(err)
 		}

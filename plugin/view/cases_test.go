@@ -51,7 +51,7 @@ func replicaSet(name string, revision, wanted, ready int, image, record string, 
 	rs.Spec.Replicas = ptr.To(int32(wanted))
 	rs.Spec.Template.Spec.Containers = []corev1.Container{{Name: "cart", Image: image}}
 	cart := resource.AppSpec(&appv1.App{ObjectMeta: objectMeta("cart", "app", "", 0)})
-	if built, err := resource.BuildRecorded(cart, record, resource.BuildOptions{Inputs: resource.Inputs{Rendering: 2}}); err == nil {
+	if built, err := resource.BuildRecorded(cart, record, resource.BuildOptions{Inputs: resource.BuildInputs{Rendering: 2}}); err == nil {
 		rs.Spec.Template = built.Template
 		rs.Spec.Template.Spec.Containers[0].Image = image
 	}

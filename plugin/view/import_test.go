@@ -73,7 +73,7 @@ func rebuilt(t *testing.T, made *Import, d *appsv1.Deployment) *resource.Workloa
 		t.Errorf("the App is invalid: %v", errs)
 	}
 	w, errs := resource.App(made.App, resource.BuildOptions{
-		Selector: d.Spec.Selector.MatchLabels, Inputs: resource.Inputs{Rendering: resource.RenderingLatest},
+		Selector: d.Spec.Selector.MatchLabels, Inputs: resource.BuildInputs{Rendering: resource.RenderingLatest},
 	})
 	if len(errs) > 0 {
 		t.Errorf("nothing can be built from the App: %v", errs)

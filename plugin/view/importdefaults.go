@@ -105,7 +105,7 @@ func (i *importing) tryWithout(change func(*appv1.AppSpec)) {
 // buildTemplate returns the pod template and the ports of the Service that are built of an App for the Deployment, nil if it is invalid.
 func (i *importing) buildTemplate(app *appv1.App) (*corev1.PodTemplateSpec, []corev1.ServicePort) {
 	w, errs := resource.App(app, resource.BuildOptions{
-		Selector: i.selector, Unrecorded: true, Inputs: resource.Inputs{Rendering: resource.RenderingLatest, Size: resource.BuiltInSizes().Resolve(app.Spec.Size)},
+		Selector: i.selector, Unrecorded: true, Inputs: resource.BuildInputs{Rendering: resource.RenderingLatest, Size: resource.BuiltInSizes().Resolve(app.Spec.Size)},
 	})
 	if len(errs) > 0 {
 		return nil, nil

@@ -239,7 +239,7 @@ func TestImportShapes(t *testing.T) {
 			if !slices.Equal(differs, s.differs) {
 				t.Errorf("the App differs in %q, want %q", differs, s.differs)
 			}
-			w, errs := resource.App(made.App, resource.BuildOptions{Inputs: resource.Inputs{Rendering: resource.RenderingLatest}})
+			w, errs := resource.App(made.App, resource.BuildOptions{Inputs: resource.BuildInputs{Rendering: resource.RenderingLatest}})
 			if len(errs) > 0 {
 				t.Fatal(errs)
 			}

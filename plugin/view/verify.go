@@ -47,7 +47,7 @@ func VerifyImport(made *Import, from *Source) (*Verified, error) {
 	if errs := validation.App(app); len(errs) > 0 {
 		return nil, fmt.Errorf("the App is invalid: %w", validation.List(errs).ToAggregate())
 	}
-	w, errs := resource.App(app, resource.BuildOptions{Unrecorded: true, Inputs: resource.Inputs{
+	w, errs := resource.App(app, resource.BuildOptions{Unrecorded: true, Inputs: resource.BuildInputs{
 		Rendering: resource.RenderingLatest, Size: resource.BuiltInSizes().Resolve(app.Spec.Size), ServiceAccount: resource.AccountName(&app.Spec.ServingSpec, app.Name),
 	}})
 	if len(errs) > 0 {

@@ -32,7 +32,7 @@ const (
 
 // children are the objects that an App means.
 func children(app *appv1.App) (deployment, service client.Object, err error) {
-	w, errs := resource.App(app, resource.BuildOptions{Inputs: resource.Inputs{Rendering: resource.RenderingLatest}})
+	w, errs := resource.App(app, resource.BuildOptions{Inputs: resource.BuildInputs{Rendering: resource.RenderingLatest}})
 	objects := w.Objects()
 	d, s := objects[0], objects[1]
 	// As long as a real one.

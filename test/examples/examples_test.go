@@ -120,7 +120,7 @@ func example(t testing.TB, name string) application {
 func build(t testing.TB, app *appv1.App) *resource.Workload {
 	t.Helper()
 	errs := validation.App(app)
-	w, wrong := resource.App(app, resource.BuildOptions{Inputs: resource.Inputs{
+	w, wrong := resource.App(app, resource.BuildOptions{Inputs: resource.BuildInputs{
 		Rendering: resource.RenderingLatest, Size: resource.BuiltInSizes().Resolve(app.Spec.Size),
 	}})
 	if errs = append(errs, wrong...); len(errs) > 0 {

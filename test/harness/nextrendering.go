@@ -16,8 +16,8 @@ const NextRendering = resource.RenderingLatest + 1
 
 // nextRendering has the edits of the sources that make the build of the next rendering. Each text to replace occurs once in its file.
 var nextRendering = []struct{ file, old, new string }{
-	{"resource/inputs.go", "RenderingLatest = RenderingNamedPorts", "RenderingLatest = RenderingNamedPorts + 1"},
-	{"resource/inputs.go", "{RenderingNamedPorts, RenderingTutorial}", "{RenderingLatest, RenderingNamedPorts, RenderingTutorial}"},
+	{"resource/buildinputs.go", "RenderingLatest = RenderingNamedPorts", "RenderingLatest = RenderingNamedPorts + 1"},
+	{"resource/buildinputs.go", "{RenderingNamedPorts, RenderingTutorial}", "{RenderingLatest, RenderingNamedPorts, RenderingTutorial}"},
 	{"resource/probes.go", "tcpProbe(port, 5, 3, 5)", "tcpProbe(port, 5, 3+in.Rendering-RenderingNamedPorts, 5)"},
 }
 

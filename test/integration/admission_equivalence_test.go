@@ -107,7 +107,7 @@ func randomCloudManager(src specs.Source) map[string]any {
 }
 
 func seenFor(spec *appv1.WorkloadSpec) resource.BuildOptions {
-	return resource.BuildOptions{Inputs: resource.Inputs{Rendering: resource.RenderingLatest, Size: resource.BuiltInSizes().Resolve(spec.Size)}}
+	return resource.BuildOptions{Inputs: resource.BuildInputs{Rendering: resource.RenderingLatest, Size: resource.BuiltInSizes().Resolve(spec.Size)}}
 }
 
 // meantObjects are the objects that a workload means.

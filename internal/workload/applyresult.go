@@ -13,8 +13,8 @@ import (
 	"huolala.cn/app-operator/internal/reconciler"
 )
 
-// Outcomes has the results of the applies of one reconcile.
-type Outcomes struct {
+// ApplyResult has the results of the applies of one reconcile.
+type ApplyResult struct {
 	// Seen is the observation after the last apply.
 	Seen *Observed
 	// Err is the error of the last apply. Refused is the reason why nothing new was written, nil if something was.
@@ -39,14 +39,14 @@ type Outcomes struct {
 	SecretChecked bool
 }
 
-// FailApply returns the outcomes of an apply that has written nothing.
-func FailApply(seen *Observed, err error) *Outcomes { return &Outcomes{Seen: seen, Err: err} }
+// FailApply returns the result of an apply that has written nothing.
+func FailApply(seen *Observed, err error) *ApplyResult { return &ApplyResult{Seen: seen, Err: err} }
 
 // isStale reports whether the decision was made on an outdated view.
-func (a *Outcomes) isStale() bool { return errors.Is(a.Err, reconciler.ErrStale) }
+func (a *ApplyResult) isStale() bool { return errors.Is(a.Err, reconciler.ErrStale) }
 
 // followedBy returns the outcome of an apply after another one.
-func (a *Outcomes) followedBy(b *Outcomes) *Outcomes {
+func (a *ApplyResult) followedBy(b *ApplyResult) *ApplyResult {
 	all := *b
 	all.Changes = slices.Concat(a.Changes, b.Changes)
 	all.pending, all.heldBack = a.pending || b.pending, a.heldBack+b.heldBack
@@ -74,9 +74,9 @@ func missingPrerequisite(auxiliary []apply.Outcome) error {
 	return missing
 }
 
-// NewOutcomes returns the outcome of a request as the engine has left it.
-func NewOutcomes(seen *Observed, done *apply.Outcomes, grace time.Duration) *Outcomes {
-	out := &Outcomes{
+// NewApplyResult returns the outcome of a request as the engine has left it.
+func NewApplyResult(seen *Observed, done *apply.Outcomes, grace time.Duration) *ApplyResult {
+	out := &ApplyResult{
 		Seen: seen.afterApply(done.Objects), Refused: done.Refusal, auxiliaryKnown: true, serviceGrace: grace,
 		Changes: []apply.ChangeSet{done.Changes()},
 	}

@@ -119,7 +119,7 @@ func newComparer(t *testing.T) comparer {
 
 // appliedByOthers returns the Deployment of an App as the API server has it after the operator has applied it and another client has
 // changed it.
-func appliedByOthers(t *testing.T, app *appv1.App, inputs resource.Inputs, change func(*appsv1.Deployment)) *appsv1.Deployment {
+func appliedByOthers(t *testing.T, app *appv1.App, inputs resource.BuildInputs, change func(*appsv1.Deployment)) *appsv1.Deployment {
 	t.Helper()
 	wanted := appliedDeployment(t, app, inputs)
 	wanted.ManagedFields, wanted.UID, wanted.Generation = nil, "", 0
@@ -142,9 +142,9 @@ func appliedByOthers(t *testing.T, app *appv1.App, inputs resource.Inputs, chang
 // TestCheckInputs lets others write the record of the inputs and what it speaks of, and checks which parts count.
 func TestCheckInputs(t *testing.T) {
 	small := resource.BuiltInSizes().Resolve("small")
-	recorded := resource.Inputs{Rendering: resource.RenderingLatest, Size: small}.Encode()
+	recorded := resource.BuildInputs{Rendering: resource.RenderingLatest, Size: small}.Encode()
 	largeSize := resource.BuiltInSizes().Resolve("large")
-	large := resource.Inputs{Rendering: resource.RenderingLatest, Size: largeSize}.Encode()
+	large := resource.BuildInputs{Rendering: resource.RenderingLatest, Size: largeSize}.Encode()
 	resize := func(d *appsv1.Deployment) {
 		d.Spec.Template.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: largeSize.Requests, Limits: largeSize.Limits}
 	}
@@ -179,7 +179,7 @@ func TestCheckInputs(t *testing.T) {
 	} {
 		app := newWebApp()
 		app.Spec.Size, app.Spec.Ports, app.Spec.Replicas = "small", nil, ptr.To[int32](1)
-		live := appliedByOthers(t, app, resource.Inputs{Rendering: resource.RenderingLatest, Size: small}, c.change)
+		live := appliedByOthers(t, app, resource.BuildInputs{Rendering: resource.RenderingLatest, Size: small}, c.change)
 		decide := decider{compare: newComparer(t), in: newAppInput(app), seen: &Observed{Object: live}}
 		h, size, err := decide.checkInputs(decide.liveProvenance())
 		if err != nil || h.Inputs != c.inputs || !size.Equal(c.size) {
@@ -191,11 +191,11 @@ func TestCheckInputs(t *testing.T) {
 // TestRecoverInputs gives up on a template that no rendering makes, and does not look at what is not the operator's.
 func TestRecoverInputs(t *testing.T) {
 	app := newWebApp()
-	workload, _ := resource.App(app, resource.BuildOptions{Inputs: resource.Inputs{Rendering: resource.RenderingLatest}})
+	workload, _ := resource.App(app, resource.BuildOptions{Inputs: resource.BuildInputs{Rendering: resource.RenderingLatest}})
 	built := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: workload.Template}}
 	other := built.DeepCopy()
 	other.Spec.Template.Spec.Containers[0].Image = "evil:1"
-	latest := resource.Inputs{Rendering: resource.RenderingLatest}.Encode()
+	latest := resource.BuildInputs{Rendering: resource.RenderingLatest}.Encode()
 	for name, c := range map[string]struct {
 		history resource.Provenance
 		live    client.Object
@@ -220,7 +220,7 @@ func TestRecoverInputs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := resource.Inputs{Rendering: resource.RenderingLatest, Refresh: "5", Size: small}
+	want := resource.BuildInputs{Rendering: resource.RenderingLatest, Refresh: "5", Size: small}
 	if h.Inputs != want.Encode() {
 		t.Errorf("with a size and a refresh: %q, want %q", h.Inputs, want.Encode())
 	}

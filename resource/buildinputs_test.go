@@ -17,7 +17,7 @@ func TestChooseInputs(t *testing.T) {
 		refreshed = `{"rendering":0,"refresh":"1"}`
 	)
 	later := fmt.Sprintf(`{"rendering":%d,"refresh":"1"}`, RenderingLatest+1)
-	today := Inputs{Rendering: RenderingLatest}
+	today := BuildInputs{Rendering: RenderingLatest}
 	ours := Provenance{Exists: true, Ours: true}
 	with := func(h Provenance, recorded string, changed bool) Provenance {
 		h.Inputs, h.SpecChanged = recorded, changed
@@ -27,26 +27,26 @@ func TestChooseInputs(t *testing.T) {
 	for name, c := range map[string]struct {
 		history Provenance
 		refresh string
-		want    Inputs
+		want    BuildInputs
 	}{
 		"new":                            {Provenance{}, "", today},
-		"new, refresh":                   {Provenance{}, "1", Inputs{Rendering: RenderingLatest, Refresh: "1"}},
-		"unchanged":                      {with(ours, older, false), "", Inputs{Rendering: 0}},
+		"new, refresh":                   {Provenance{}, "1", BuildInputs{Rendering: RenderingLatest, Refresh: "1"}},
+		"unchanged":                      {with(ours, older, false), "", BuildInputs{Rendering: 0}},
 		"changed":                        {with(ours, older, true), "", today},
-		"unchanged, first refresh":       {with(ours, older, false), "1", Inputs{Rendering: RenderingLatest, Refresh: "1"}},
-		"unchanged, refresh acted on":    {with(ours, refreshed, false), "1", Inputs{Rendering: 0, Refresh: "1"}},
-		"unchanged, refresh removed":     {with(ours, refreshed, false), "", Inputs{Rendering: 0, Refresh: "1"}},
-		"unchanged, next refresh":        {with(ours, refreshed, false), "2", Inputs{Rendering: RenderingLatest, Refresh: "2"}},
-		"changed, refresh acted on":      {with(ours, refreshed, true), "1", Inputs{Rendering: RenderingLatest, Refresh: "1"}},
-		"changed, refresh removed":       {with(ours, refreshed, true), "", Inputs{Rendering: RenderingLatest, Refresh: "1"}},
-		"changed, next refresh":          {with(ours, refreshed, true), "2", Inputs{Rendering: RenderingLatest, Refresh: "2"}},
+		"unchanged, first refresh":       {with(ours, older, false), "1", BuildInputs{Rendering: RenderingLatest, Refresh: "1"}},
+		"unchanged, refresh acted on":    {with(ours, refreshed, false), "1", BuildInputs{Rendering: 0, Refresh: "1"}},
+		"unchanged, refresh removed":     {with(ours, refreshed, false), "", BuildInputs{Rendering: 0, Refresh: "1"}},
+		"unchanged, next refresh":        {with(ours, refreshed, false), "2", BuildInputs{Rendering: RenderingLatest, Refresh: "2"}},
+		"changed, refresh acted on":      {with(ours, refreshed, true), "1", BuildInputs{Rendering: RenderingLatest, Refresh: "1"}},
+		"changed, refresh removed":       {with(ours, refreshed, true), "", BuildInputs{Rendering: RenderingLatest, Refresh: "1"}},
+		"changed, next refresh":          {with(ours, refreshed, true), "2", BuildInputs{Rendering: RenderingLatest, Refresh: "2"}},
 		"record lost":                    {with(ours, "", false), "", today},
 		"record unreadable":              {with(ours, "{", false), "", today},
 		"record of a later release":      {with(ours, later, false), "", today},
-		"record of a later one, refresh": {with(ours, later, false), "1", Inputs{Rendering: RenderingLatest, Refresh: "1"}},
-		"tutorial, unchanged":            {with(tutorial, "", false), "", Inputs{Rendering: RenderingTutorial}},
+		"record of a later one, refresh": {with(ours, later, false), "1", BuildInputs{Rendering: RenderingLatest, Refresh: "1"}},
+		"tutorial, unchanged":            {with(tutorial, "", false), "", BuildInputs{Rendering: RenderingTutorial}},
 		"tutorial, changed":              {with(tutorial, "", true), "", today},
-		"tutorial, refresh":              {with(tutorial, "", false), "1", Inputs{Rendering: RenderingLatest, Refresh: "1"}},
+		"tutorial, refresh":              {with(tutorial, "", false), "1", BuildInputs{Rendering: RenderingLatest, Refresh: "1"}},
 		"another owner's":                {with(Provenance{}, older, false), "", today},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -68,29 +68,29 @@ func TestChooseSize(t *testing.T) {
 	}
 	small, medium := resolved(appv1.SizeSmall, "2"), resolved(appv1.SizeMedium, "2")
 	oldSmall := resolved(appv1.SizeSmall, "1")
-	record := func(size ResolvedSize) string { return Inputs{Size: size}.Encode() }
+	record := func(size ResolvedSize) string { return BuildInputs{Size: size}.Encode() }
 	for name, c := range map[string]struct {
 		recorded string
 		changed  bool
 		refresh  string
 		today    ResolvedSize
-		want     Inputs
+		want     BuildInputs
 	}{
-		"unchanged":                     {record(oldSmall), false, "", small, Inputs{Size: oldSmall}},
-		"changed":                       {record(oldSmall), true, "", small, Inputs{Rendering: RenderingLatest, Size: small}},
-		"refreshed":                     {record(oldSmall), false, "1", small, Inputs{Rendering: RenderingLatest, Refresh: "1", Size: small}},
-		"changed to another size":       {record(oldSmall), true, "", medium, Inputs{Rendering: RenderingLatest, Size: medium}},
-		"changed to none":               {record(oldSmall), true, "", ResolvedSize{}, Inputs{Rendering: RenderingLatest}},
-		"spec's record lost, another":   {record(oldSmall), false, "", medium, Inputs{Size: medium}},
-		"spec's record lost, now none":  {record(oldSmall), false, "", ResolvedSize{}, Inputs{}},
-		"spec's record lost, now small": {record(ResolvedSize{}), false, "", small, Inputs{Size: small}},
+		"unchanged":                     {record(oldSmall), false, "", small, BuildInputs{Size: oldSmall}},
+		"changed":                       {record(oldSmall), true, "", small, BuildInputs{Rendering: RenderingLatest, Size: small}},
+		"refreshed":                     {record(oldSmall), false, "1", small, BuildInputs{Rendering: RenderingLatest, Refresh: "1", Size: small}},
+		"changed to another size":       {record(oldSmall), true, "", medium, BuildInputs{Rendering: RenderingLatest, Size: medium}},
+		"changed to none":               {record(oldSmall), true, "", ResolvedSize{}, BuildInputs{Rendering: RenderingLatest}},
+		"spec's record lost, another":   {record(oldSmall), false, "", medium, BuildInputs{Size: medium}},
+		"spec's record lost, now none":  {record(oldSmall), false, "", ResolvedSize{}, BuildInputs{}},
+		"spec's record lost, now small": {record(ResolvedSize{}), false, "", small, BuildInputs{Size: small}},
 		"record of an unnamed size": {
-			`{"rendering":0,"size":{"name":"custom","requests":{"cpu":"1"}}}`, false, "", small, Inputs{Rendering: RenderingLatest, Size: small},
+			`{"rendering":0,"size":{"name":"custom","requests":{"cpu":"1"}}}`, false, "", small, BuildInputs{Rendering: RenderingLatest, Size: small},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := Provenance{Exists: true, Ours: true, Inputs: c.recorded, SpecChanged: c.changed}
-			got, _ := ChooseInputs(h, c.refresh, Inputs{Rendering: RenderingLatest, Size: c.today}, c.today)
+			got, _ := ChooseInputs(h, c.refresh, BuildInputs{Rendering: RenderingLatest, Size: c.today}, c.today)
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("inputs (-want +got):\n%s", diff)
 			}
@@ -100,7 +100,7 @@ func TestChooseSize(t *testing.T) {
 
 // TestInputsSettle checks that what is chosen, once recorded, is chosen again: nothing is built twice.
 func TestInputsSettle(t *testing.T) {
-	today := Inputs{Rendering: RenderingLatest}
+	today := BuildInputs{Rendering: RenderingLatest}
 	for _, refresh := range []string{"", "1", `"quoted", {and} – more`} {
 		for _, recorded := range []string{"", "{", `{"rendering":0}`, `{"rendering":0,"refresh":"0"}`, `{"rendering":99}`} {
 			for _, changed := range []bool{false, true} {
@@ -115,7 +115,7 @@ func TestInputsSettle(t *testing.T) {
 }
 
 func TestDecodeInputs(t *testing.T) {
-	for _, in := range []Inputs{
+	for _, in := range []BuildInputs{
 		{},
 		{Rendering: RenderingLatest},
 		{Rendering: RenderingLatest, Refresh: "<&>"},
@@ -137,7 +137,7 @@ func TestDecodeInputs(t *testing.T) {
 		`{"rendering":1,"size":{"name":"small","requests":{"cpu":"1000m"}}}`, `{"rendering":1,"size":"small"}`,
 		`{"rendering":1,"size":{"name":"small","requests":{"cpu":"2"},"limits":{"cpu":"1"}}}`,
 	} {
-		if got, err := DecodeInputs(recorded); err == nil || !cmp.Equal(got, Inputs{}) {
+		if got, err := DecodeInputs(recorded); err == nil || !cmp.Equal(got, BuildInputs{}) {
 			t.Errorf("%q is read as %+v, %v; want an error", recorded, got, err)
 		}
 	}

@@ -27,9 +27,9 @@ const (
 // Renderings returns the renderings that this release can build, the latest one first.
 func Renderings() []int32 { return []int32{RenderingNamedPorts, RenderingTutorial} }
 
-// Inputs holds everything that shapes a pod template apart from the spec. The workload object records it as an annotation. A new
+// BuildInputs holds everything that shapes a pod template apart from the spec. The workload object records it as an annotation. A new
 // field needs omitempty or omitzero: otherwise DecodeInputs rejects earlier records.
-type Inputs struct {
+type BuildInputs struct {
 	// Rendering is the number of the rendering.
 	Rendering int32 `json:"rendering"`
 	// Refresh is the last value of the refresh annotation that the operator has acted on.
@@ -53,13 +53,13 @@ type Inputs struct {
 }
 
 // SameTemplate reports whether two inputs make the same pod template of one spec, for the same value of the refresh annotation.
-func (in *Inputs) SameTemplate(other *Inputs) bool {
+func (in *BuildInputs) SameTemplate(other *BuildInputs) bool {
 	return in.Rendering == other.Rendering && in.Refresh == other.Refresh && in.Kept == other.Kept && in.Size.Equal(other.Size) && in.Defaults.Equal(other.Defaults) &&
 		in.Config.Sum == other.Config.Sum && in.ServiceAccount == other.ServiceAccount
 }
 
 // Encode returns the JSON of the inputs, the value of the annotation.
-func (in Inputs) Encode() string {
+func (in BuildInputs) Encode() string {
 	// A struct of numbers, strings and quantities always has a JSON form.
 	data, _ := json.Marshal(in)
 	return string(data)
@@ -70,10 +70,10 @@ func (in Inputs) Encode() string {
 const maxInputs = apivalidation.TotalAnnotationSizeLimitB
 
 // plainInputs has the inputs with nothing but a rendering, by their records. Most workloads have such a record, and each reconcile decodes it several times.
-var plainInputs = func() map[string]Inputs {
-	plain := map[string]Inputs{}
+var plainInputs = func() map[string]BuildInputs {
+	plain := map[string]BuildInputs{}
 	for _, rendering := range Renderings() {
-		in := Inputs{Rendering: rendering}
+		in := BuildInputs{Rendering: rendering}
 		plain[in.Encode()] = in
 	}
 	return plain
@@ -81,37 +81,37 @@ var plainInputs = func() map[string]Inputs {
 
 // DecodeInputs reads recorded inputs. It returns an error unless the record is exactly the output of Encode: "{}" would decode as
 // rendering 0, and the record of a later release may have more fields.
-func DecodeInputs(recorded string) (Inputs, error) {
+func DecodeInputs(recorded string) (BuildInputs, error) {
 	if plain, ok := plainInputs[recorded]; ok {
 		return plain, nil
 	}
-	var in Inputs
+	var in BuildInputs
 	if err := bounds.Decode([]byte(recorded), &in, maxInputs, "inputs"); err != nil {
-		return Inputs{}, fmt.Errorf("unreadable inputs: %w", err)
+		return BuildInputs{}, fmt.Errorf("unreadable inputs: %w", err)
 	}
 	if in.Encode() != recorded {
-		return Inputs{}, fmt.Errorf("unreadable inputs: %.100q was not written by this release", recorded)
+		return BuildInputs{}, fmt.Errorf("unreadable inputs: %.100q was not written by this release", recorded)
 	}
 	if !slices.Contains(Renderings(), in.Rendering) {
-		return Inputs{}, fmt.Errorf("rendering %d is not known to this release", in.Rendering)
+		return BuildInputs{}, fmt.Errorf("rendering %d is not known to this release", in.Rendering)
 	}
 	if err := in.Config.checkSums(); err != nil {
-		return Inputs{}, err
+		return BuildInputs{}, err
 	}
 	if _, err := in.Defaults.decodeRecord(); err != nil {
-		return Inputs{}, err
+		return BuildInputs{}, err
 	}
 	if err := in.Wave.checkWave(); err != nil {
-		return Inputs{}, err
+		return BuildInputs{}, err
 	}
 	if in.Size.Name == "" {
 		return in, nil
 	}
 	if wrong := validation.IsDNS1123Label(string(in.Size.Name)); !in.Size.Name.Named() || len(wrong) > 0 {
-		return Inputs{}, fmt.Errorf("unreadable inputs: %.100q is no name of a size", in.Size.Name)
+		return BuildInputs{}, fmt.Errorf("unreadable inputs: %.100q is no name of a size", in.Size.Name)
 	}
 	if errs := in.Size.checkAmounts(field.NewPath("size")); len(errs) > 0 {
-		return Inputs{}, fmt.Errorf("unreadable inputs: %w", errs.ToAggregate())
+		return BuildInputs{}, fmt.Errorf("unreadable inputs: %w", errs.ToAggregate())
 	}
 	return in, nil
 }
@@ -135,11 +135,11 @@ type Provenance struct {
 // template is then replaced. named is the size that the spec names with the recorded defaults, by its present definition. The record of the content stays in any case; see ConfigInputs.Follow.
 //
 // isToday is true if the inputs are today's, or have the present definition of the size.
-func ChooseInputs(h Provenance, refresh string, today Inputs, named ResolvedSize) (inputs Inputs, isToday bool) {
+func ChooseInputs(h Provenance, refresh string, today BuildInputs, named ResolvedSize) (inputs BuildInputs, isToday bool) {
 	recorded, err := DecodeInputs(h.Inputs)
 	known := err == nil
 	if !known && h.Exists && !h.Ours {
-		recorded, known = Inputs{Rendering: RenderingTutorial}, true
+		recorded, known = BuildInputs{Rendering: RenderingTutorial}, true
 	}
 	today.Refresh, today.Config, today.Job = recorded.Refresh, recorded.Config, recorded.Job
 	if refresh != "" && refresh != recorded.Refresh {

@@ -17,10 +17,10 @@ import (
 // The inputs of a workload are what shapes its pods apart from its spec. They are recorded on the workload object, where other
 // writers can change or remove the record; this file finds out what of the record counts.
 
-// chosenInputs has the inputs that follow from the history of a workload object, the workload that the spec means with these inputs, and the
+// builtSpec has the inputs that follow from the history of a workload object, the workload that the spec means with these inputs, and the
 // errors of the spec.
-type chosenInputs struct {
-	inputs   resource.Inputs
+type builtSpec struct {
+	inputs   resource.BuildInputs
 	workload *resource.Workload
 	errs     field.ErrorList
 	// liveChanged is true if the spec differs from the record on the live object of the operator's. specChanged is the same for the
@@ -33,12 +33,12 @@ type chosenInputs struct {
 }
 
 // optionsFor returns the build options for inputs. The auxiliary objects are those of the present spec, with the defaults of the inputs.
-func (c decider) optionsFor(inputs resource.Inputs) resource.BuildOptions {
+func (c decider) optionsFor(inputs resource.BuildInputs) resource.BuildOptions {
 	return c.seen.buildOptions(inputs, c.in.withDefaults(inputs.Defaults).Around)
 }
 
 // buildWorkload builds the workload of the present spec, and returns the errors of the spec.
-func (c decider) buildWorkload(inputs resource.Inputs) (*resource.Workload, field.ErrorList) {
+func (c decider) buildWorkload(inputs resource.BuildInputs) (*resource.Workload, field.ErrorList) {
 	in := c.in.withDefaults(inputs.Defaults)
 	w, wrong := in.Spec.Build(c.seen.buildOptions(inputs, in.Around))
 	errs := slices.Concat(in.Errs, wrong)
@@ -63,7 +63,7 @@ func (c decider) sizeWith(record string) resource.ResolvedSize {
 }
 
 // rebuildChosen returns chosen inputs with other inputs, and with the workload that the spec means with these.
-func (c decider) rebuildChosen(chosen *chosenInputs, inputs resource.Inputs) *chosenInputs {
+func (c decider) rebuildChosen(chosen *builtSpec, inputs resource.BuildInputs) *builtSpec {
 	next := *chosen
 	next.inputs = inputs
 	next.workload, next.errs = c.buildWorkload(inputs)
@@ -74,7 +74,7 @@ func (c decider) rebuildChosen(chosen *chosenInputs, inputs resource.Inputs) *ch
 }
 
 // chooseInputs chooses the inputs by the history of the live workload object.
-func (c decider) chooseInputs() (*chosenInputs, error) {
+func (c decider) chooseInputs() (*builtSpec, error) {
 	history, refresh := c.liveProvenance(), c.in.Owner.GetAnnotations()[appv1.AnnotationRefresh]
 	if kept, isKept := c.recoverKept(history, refresh); isKept {
 		history = kept
@@ -87,7 +87,7 @@ func (c decider) chooseInputs() (*chosenInputs, error) {
 			return nil, err
 		}
 	}
-	chosen := &chosenInputs{liveChanged: history.Ours && history.SpecChanged}
+	chosen := &builtSpec{liveChanged: history.Ours && history.SpecChanged}
 	if canary, ok := c.canaryHistory(); ok {
 		history, chosen.inCanary = canary, true
 	}
@@ -141,7 +141,7 @@ func (c decider) liveProvenance() resource.Provenance {
 
 // reshapesPods reports whether parts of the spec that are no part of the identity of the pods change the pods nevertheless: the account that
 // the operator creates, and the defaults that the resource does without.
-func (in *Input) reshapesPods(recorded *resource.Inputs) bool {
+func (in *Input) reshapesPods(recorded *resource.BuildInputs) bool {
 	with := in.withDefaults(recorded.Defaults)
 	return recorded.ServiceAccount != resource.AccountName(with.Around, in.Name) || recorded.Defaults.OptsOut(in.Spec.Without())
 }
@@ -155,7 +155,7 @@ func (c decider) checkInputs(h resource.Provenance) (resource.Provenance, resour
 	if err != nil || !h.Exists || !h.Ours || live == nil {
 		return h, resource.ResolvedSize{}, nil //nolint:nilerr // What cannot be read is recovered as if there were none.
 	}
-	defaults, reliable, err := c.reliableDefaults(&recorded, func(in resource.Inputs) (*resource.Workload, error) {
+	defaults, reliable, err := c.reliableDefaults(&recorded, func(in resource.BuildInputs) (*resource.Workload, error) {
 		built, _ := c.buildWorkload(in)
 		return built, nil
 	})
@@ -242,12 +242,12 @@ func (c decider) mayHaveDefaults() bool {
 }
 
 // candidateInputs returns the inputs that may have made a live pod template: each rendering without defaults, and with the present ones.
-func (c decider) candidateInputs() []resource.Inputs {
-	var all []resource.Inputs
+func (c decider) candidateInputs() []resource.BuildInputs {
+	var all []resource.BuildInputs
 	for _, n := range resource.Renderings() {
-		all = append(all, resource.Inputs{Rendering: n})
+		all = append(all, resource.BuildInputs{Rendering: n})
 		if defaults := c.seen.today.Defaults; defaults != "" {
-			all = append(all, resource.Inputs{Rendering: n, Defaults: defaults})
+			all = append(all, resource.BuildInputs{Rendering: n, Defaults: defaults})
 		}
 	}
 	return all
