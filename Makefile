@@ -156,6 +156,9 @@ WITH_ASSETS = assets="$${KUBEBUILDER_ASSETS:-$$(hack/cluster/build.sh)}"; \
 # What PKG names of the API's module and of the operator's; ./... is all of both, and ./test/ui is a module of its own.
 API_PKG = $(filter ./...,$(PKG)) $(patsubst ./api/%,./%,$(filter ./api/%,$(PKG)))
 ROOT_PKG = $(filter-out ./api/% ./test/ui,$(PKG))
+# The folders with the packages that need no Kubernetes; the tests of any other one may need it.
+UNIT_FOLDERS = cmd controllers hack internal plugin resource webhooks test/bundle test/definitions test/fixture test/specs
+NEED_ASSETS = $(filter-out $(foreach folder,$(UNIT_FOLDERS),./$(folder) ./$(folder)/%),$(ROOT_PKG))
 # vet is a target of its own; here it would only run twice.
 GO_TEST = GOGC=$(TEST_GOGC) go test -vet=off -timeout $(TEST_TIMEOUT) $(if $(RUN),-run '$(RUN)') $(TESTFLAGS)
 
@@ -186,7 +189,7 @@ COST_TESTS = TestCostOfLists
 CHART_TOOLS = $(if $(filter ./... ./test/... ./test/chart ./test/chart/...,$(ROOT_PKG)),bin/kustomize bin/helm)
 .PHONY: test-operator
 test-operator: $(CHART_TOOLS) # Without an API server: make test-unit. With one: make test-integration, make test-workload.
-	@$(WITH_ASSETS); packages="$$(go list $(ROOT_PKG)$(if $(WITHOUT_CHAOS), | grep -v /test/chaos$$))"; \
+	@$(if $(NEED_ASSETS),$(WITH_ASSETS);) packages="$$(go list $(ROOT_PKG)$(if $(WITHOUT_CHAOS), | grep -v /test/chaos$$))"; \
 		packages="$$(grep -E '$(LONGEST)' <<<"$$packages" || true; grep -vE '$(LONGEST)' <<<"$$packages" || true)"; \
 		plain="$$(grep -E '$(if $(RACE),$(WITHOUT_RACE),.)' <<<"$$packages" || true)"; \
 		raced="$$(grep -vE '$(if $(RACE),$(WITHOUT_RACE),.)' <<<"$$packages" || true)"; failed=; set -x; \
@@ -207,7 +210,7 @@ test-long: ## Run the long forms of the tests that have one: all crashes, more r
 .PHONY: test-unit
 test-unit: ## Run the tests that need no API server.
 	@$(MAKE) --no-print-directory test-operator test-api \
-		PKG='./api/... ./cmd/... ./controllers/... ./hack/... ./internal/... ./plugin/... ./resource/... ./test/definitions/... ./test/fixture/... ./webhooks/...'
+		PKG='./api/... $(UNIT_FOLDERS:%=./%/...)'
 
 .PHONY: test-integration
 test-integration: ## Run the tests of the manager against an API server. RUN= chooses.
@@ -413,19 +416,26 @@ docker-build: ## Build the image IMG with CONTAINER_TOOL (docker, podman or buil
 docker-push: ## Push the image IMG.
 	$(CONTAINER_TOOL) push $(PUSH_FLAGS) $(IMG)
 
+# buildx IMAGE,DOCKERFILE,FOLDER,FLAGS: builds an image of the folder for all of PLATFORMS and pushes it as one.
 # BUILDPLATFORM by hand: older buildahs (1.28, for one) do not set it.
-.PHONY: docker-buildx
-docker-buildx: ## Build IMG for all of PLATFORMS and push it as one.
 ifeq ($(notdir $(CONTAINER_TOOL)),docker)
+define buildx
 	$(CONTAINER_TOOL) buildx inspect app-operator-builder >/dev/null 2>&1 || $(CONTAINER_TOOL) buildx create --name app-operator-builder
 	$(CONTAINER_TOOL) buildx build $(BUILD_FLAGS) --builder app-operator-builder --push --platform $(PLATFORMS) \
-		$(BUILD_ARGS) -t $(IMG) -f Dockerfile .
+		$(4) -t $(1) -f $(2) $(3)
+endef
 else
-	$(CONTAINER_TOOL) manifest rm $(IMG) >/dev/null 2>&1 || true # a list of before would only grow
-	$(CONTAINER_TOOL) build $(BUILD_FLAGS) --platform $(PLATFORMS) --manifest $(IMG) \
-		$(BUILD_ARGS) --build-arg BUILDPLATFORM=linux/$$(go env GOHOSTARCH) -f Dockerfile .
-	$(CONTAINER_TOOL) manifest push --all $(PUSH_FLAGS) $(IMG) docker://$(IMG)
+define buildx
+	$(CONTAINER_TOOL) manifest rm $(1) >/dev/null 2>&1 || true # a list of before would only grow
+	$(CONTAINER_TOOL) build $(BUILD_FLAGS) --platform $(PLATFORMS) --manifest $(1) \
+		$(4) --build-arg BUILDPLATFORM=linux/$$(go env GOHOSTARCH) -f $(2) $(3)
+	$(CONTAINER_TOOL) manifest push --all $(PUSH_FLAGS) $(1) docker://$(1)
+endef
 endif
+
+.PHONY: docker-buildx
+docker-buildx: ## Build IMG for all of PLATFORMS and push it as one.
+	$(call buildx,$(IMG),Dockerfile,.,$(BUILD_ARGS))
 
 .PHONY: build-installer
 build-installer: manifests bin/kustomize ## Write all that deploy applies into one file, dist/install.yaml. COMPONENTS= as for deploy.
@@ -469,7 +479,7 @@ undeploy: $(if $(filter additional-instance,$(COMPONENTS)),bin/kustomize,uninsta
 
 # Where bundle and catalog go, and where their images are built from: the bundle is in the tree, the catalog is not.
 bundle bundle-build: OUT ?= .
-catalog catalog-build: OUT ?= dist/catalog
+catalog catalog-build catalog-buildx: OUT ?= dist/catalog
 
 .PHONY: bundle
 bundle: manifests bin/kustomize bin/operator-sdk ## Make the OLM bundle of VERSION for CHANNELS, with IMG by tag; by digest with USE_IMAGE_DIGESTS=true, once IMG is pushed. OUT= is where to.
@@ -497,6 +507,10 @@ catalog-build: ## Build the catalog's image CATALOG_IMG, of the catalog in dist/
 catalog-push: ## Push the image CATALOG_IMG.
 	$(CONTAINER_TOOL) push $(PUSH_FLAGS) $(CATALOG_IMG)
 
+.PHONY: catalog-buildx
+catalog-buildx: ## Build CATALOG_IMG, of the catalog in dist/catalog (OUT=), for all of PLATFORMS and push it as one.
+	$(call buildx,$(CATALOG_IMG),$(OUT)/catalog.Dockerfile,$(OUT))
+
 .PHONY: scorecard-build
 scorecard-build: ## Build SCORECARD_IMG, the scorecard's stage of our own.
 	$(CONTAINER_TOOL) build $(BUILD_FLAGS) -t $(SCORECARD_IMG) -f test/scorecard/Dockerfile .
@@ -504,6 +518,10 @@ scorecard-build: ## Build SCORECARD_IMG, the scorecard's stage of our own.
 .PHONY: scorecard-push
 scorecard-push: ## Push the image SCORECARD_IMG.
 	$(CONTAINER_TOOL) push $(PUSH_FLAGS) $(SCORECARD_IMG)
+
+.PHONY: scorecard-buildx
+scorecard-buildx: ## Build SCORECARD_IMG for all of PLATFORMS and push it as one.
+	$(call buildx,$(SCORECARD_IMG),test/scorecard/Dockerfile,.)
 
 ##@ Release
 
@@ -516,11 +534,14 @@ release-check: ## Check that HEAD can be released as VERSION: its tags, CHANGELO
 registry-login: ## Log in to the registry of IMAGE_TAG_BASE as REGISTRY_USER, with REGISTRY_PASSWORD from the environment.
 	@printenv REGISTRY_PASSWORD | $(CONTAINER_TOOL) login --username "$${REGISTRY_USER:?}" --password-stdin $(firstword $(subst /, ,$(IMAGE_TAG_BASE)))
 
+# digest IMAGE: sets the variable digest of the shell. A command of its own, as -e does not notice a failure in an argument.
+digest = digest="$$(bin/crane digest $(1))"; [ -n "$$digest" ] || { echo "release-files: the registry has no digest of $(1)" >&2; exit 1; }
+
 # By digest: the tag of an image can be moved.
 .PHONY: release-files
 release-files: bin/crane bin/helm sbom ## Write the files of a release into dist, once its images are pushed: manifests, chart, SBOM, digests, notes, checksums.
-	for image in $(IMG) $(BUNDLE_IMG) $(CATALOG_IMG); do echo "$$image@$$(bin/crane digest $$image)"; done > dist/images.txt
-	$(MAKE) --no-print-directory build-installer chart IMG="$(IMAGE_TAG_BASE)@$$(bin/crane digest $(IMG))"
+	for image in $(IMG) $(BUNDLE_IMG) $(CATALOG_IMG); do $(call digest,$$image); echo "$$image@$$digest"; done > dist/images.txt
+	$(call digest,$(IMG)); $(MAKE) --no-print-directory build-installer chart IMG="$(IMAGE_TAG_BASE)@$$digest"
 	bin/helm package '$(CHART)' --destination dist
 	awk -v heading='## [$(VERSION)]' '/^## \[/ {on = index($$0, heading) == 1; next} on' CHANGELOG.md > dist/notes.md
 	cd dist && sha256sum install.yaml app-operator-$(VERSION).tgz sbom.cdx.json sbom-viewer.cdx.json images.txt > SHA256SUMS
@@ -563,6 +584,9 @@ $(CLIENT_GENERATORS:%=bin/%) &: hack/tools/code-generator/go.mod hack/tools/code
 
 # Its module has code of its own: it takes a linter of another module in.
 bin/golangci-lint: hack/tools/golangci-lint/main.go
+
+# Its module has a module in the place of another one.
+bin/operator-sdk: hack/tools/operator-sdk/noansible/go.mod hack/tools/operator-sdk/noansible/pkg/plugins/ansible/v1/plugin.go
 
 $(TOOLS:%=bin/%) bin/traefik: bin/%: hack/tools/%/go.mod hack/tools/%/go.sum
 	@echo "building $@ (once a version)"

@@ -25,12 +25,17 @@ render() {
   bin/opm alpha render-template semver "$tmp/semver.yaml" "$@" --migrate-level=bundle-object-to-csv-metadata -o yaml
 }
 
-# serve: starts the registry, and sets address.
+# serve: starts the registry, and sets address. It fails if the log does not name the port within 30 s.
 serve() {
+  local deadline=$((SECONDS + 30))
   bin/crane registry serve --address 127.0.0.1:0 >"$tmp/registry.log" 2>&1 &
   registry=$!
   until address=$(sed -n 's/.*serving on port \([0-9]*\).*/127.0.0.1:\1/p' "$tmp/registry.log") && [ -n "$address" ]; do
-    kill -0 "$registry" || { cat "$tmp/registry.log" >&2; return 1; }
+    if ! kill -0 "$registry" 2>/dev/null || [ "$SECONDS" -ge "$deadline" ]; then
+      echo 'catalog: bin/crane has not named the port of its registry; its log is:' >&2
+      cat "$tmp/registry.log" >&2
+      return 1
+    fi
     sleep 0.1
   done
 }

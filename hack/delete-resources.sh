@@ -14,11 +14,20 @@ timeout=${TIMEOUT:-300}
 scope=(--all-namespaces)
 if [ -n "${NAMESPACE:-}" ]; then scope=(--namespace "$NAMESPACE"); fi
 
-children=deployments,statefulsets,replicasets,services,pods
+# The types of all child objects. Claims of volumes are not among them: Kubernetes deletes a claim with its StatefulSet, or retains it.
+children=deployments,statefulsets,replicasets,pods,cronjobs,jobs,services,secrets,serviceaccounts
+children+=,horizontalpodautoscalers,poddisruptionbudgets,networkpolicies,ingresses
+# Further types, by the names of their definitions: a cluster may lack them.
+custom_children=(httproutes.gateway.networking.k8s.io podmonitors.monitoring.coreos.com)
 
 # defined prints the operator's kinds that the cluster has, separated by commas.
 defined() {
   "${kubectl[@]}" get crd -o jsonpath='{range .items[?(@.spec.group=="app.huolala.cn")]}{.metadata.name}{"\n"}{end}' | paste -sd, -
+}
+
+# existing prints the definitions among its arguments that the cluster has, each with a comma in front.
+existing() { # DEFINITION...
+  "${kubectl[@]}" get crd "$@" --ignore-not-found -o name | sed 's|.*/|,|' | tr -d '\n'
 }
 
 # resources prints what there is of the kinds, a line each.
@@ -41,6 +50,8 @@ if [ -z "$found" ]; then
   echo "The cluster has no definition of app.huolala.cn: there is nothing to delete."
   exit 0
 fi
+
+children+=$(existing "${custom_children[@]}")
 
 said=''
 deadline=''

@@ -9,7 +9,8 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 for name in one another-one; do
   mkdir "$folder/$name"
-  git ls-files -z --cached --others --exclude-standard -- '*.go' go.mod go.sum api/go.mod api/go.sum | tar --null --files-from=- -cf - | tar -xf - -C "$folder/$name"
+  # The whole tree: a program can embed any file of it.
+  git ls-files -z --cached --others --exclude-standard | tar --null --files-from=- -cf - | tar -xf - -C "$folder/$name"
   (
     cd "$folder/$name"
     GOFLAGS='' GOWORK=off CGO_ENABLED=0 GOOS=linux GOCACHE=$folder/cache-$name go build "$@" -o manager .

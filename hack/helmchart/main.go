@@ -6,10 +6,13 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -17,6 +20,7 @@ import (
 	"slices"
 	"strings"
 
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 )
 
@@ -115,19 +119,34 @@ func render(with ...string) (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", cmd, err)
 	}
+	objects, err := split(out)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", cmd, err)
+	}
+	rendered[key] = objects
+	return objects, nil
+}
+
+// split returns the texts of the objects in a stream of YAML documents, by kind and name.
+func split(stream []byte) (map[string]string, error) {
 	objects := map[string]string{}
-	for text := range strings.SplitSeq(string(out), "\n---\n") {
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(stream)))
+	for {
+		text, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		} else if err != nil {
+			return nil, err
+		}
 		var meta struct {
 			Kind     string
 			Metadata struct{ Name string }
 		}
-		if err := yaml.Unmarshal([]byte(text), &meta); err != nil {
+		if err := yaml.Unmarshal(text, &meta); err != nil {
 			return nil, err
 		}
-		objects[meta.Kind+"/"+meta.Metadata.Name] = strings.TrimSuffix(text, "\n")
+		objects[meta.Kind+"/"+meta.Metadata.Name] = strings.TrimSuffix(string(text), "\n")
 	}
-	rendered[key] = objects
-	return objects, nil
 }
 
 // template returns the template of an object that some components change.

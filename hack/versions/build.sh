@@ -6,7 +6,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 export LC_ALL=C GOWORK=off CGO_ENABLED=0 # as hack/cluster/build.sh has it
 
-version=v${1#v}
+version=${1:?usage: hack/versions/build.sh VERSION}
+version=v${version#v}
 pins=$version.mod
 if [[ ! -f $pins ]]; then
   echo "versions: Kubernetes $version is not pinned. Pinned are: $(echo v*.mod | sed 's/\.mod//g'). To add it: hack/versions/pin.sh ${version#v}" >&2

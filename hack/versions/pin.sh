@@ -3,7 +3,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 export GOWORK=off
-version=v${1#v}
+version=${1:?usage: hack/versions/pin.sh VERSION}
+version=v${version#v}
 file=$version.mod
 dir=$(go mod download -json "k8s.io/kubernetes@$version" | sed -n 's/^\t"Dir": "\(.*\)",*$/\1/p')
 

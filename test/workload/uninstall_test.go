@@ -48,6 +48,7 @@ func TestUninstall(t *testing.T) {
 		for _, resource := range []string{"app", "modelbox", "uniteddeployment", "cloudmanager"} {
 			k.run("wait", "--for=condition=Ready", "--timeout="+harness.Patience.String(), "-f", "config/samples/app_v1_"+resource+".yaml")
 		}
+		k.run("wait", "--for=create", "--timeout="+harness.Patience.String(), "cronjob/nginx-report")
 
 		out, err := deleteResources(t, own, "120")
 		if err != nil {
@@ -127,7 +128,7 @@ func owned(t *testing.T, p *harness.Plane) []client.Object {
 			t.Fatal(fmt.Errorf("list %s: %w", gvk.Kind, err))
 		}
 		for j := range list.Items {
-			if _, pod := row.Object.(*corev1.Pod); pod || len(list.Items[j].OwnerReferences) > 0 && row.Role.Has(children.RoleChild) {
+			if _, pod := row.Object.(*corev1.Pod); pod || len(list.Items[j].OwnerReferences) > 0 && row.Role.Has(children.RoleChild|children.RoleJob) {
 				left = append(left, &list.Items[j])
 			}
 		}

@@ -1,0 +1,95 @@
+package definitions
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"huolala.cn/app-operator/internal/children"
+)
+
+// childLists match the two lists in hack/delete-resources.sh: the types that each cluster has, and the types that it may lack.
+var childLists = []*regexp.Regexp{regexp.MustCompile(`(?m)^children\+?=,?([a-z,]+)$`), regexp.MustCompile(`(?m)^custom_children=\((.+)\)$`)}
+
+// TestUninstallWaitsForAllChildren compares the types in hack/delete-resources.sh, which waits until no object of them is left, with the
+// table of the types. Claims are not among them: Kubernetes deletes a claim with its StatefulSet, or retains it.
+func TestUninstallWaitsForAllChildren(t *testing.T) {
+	script, err := os.ReadFile(filepath.Join(root, "hack/delete-resources.sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, list := range childLists {
+		for _, match := range list.FindAllStringSubmatch(string(script), -1) {
+			got = append(got, strings.FieldsFunc(match[1], func(r rune) bool { return r == ',' || r == ' ' })...)
+		}
+	}
+	scheme := clientgoscheme.Scheme
+	if err := children.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"replicasets"} // A Deployment has them; the operator does not watch them.
+	for i := range children.Types {
+		row := &children.Types[i]
+		if !row.Role.Has(children.RoleChild | children.RoleJob | children.RolePod) {
+			continue
+		}
+		gvk, err := apiutil.GVKForObject(row.Object, scheme)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resource, _ := meta.UnsafeGuessKindToResource(gvk)
+		if row.Custom {
+			want = append(want, resource.GroupResource().String())
+		} else {
+			want = append(want, resource.Resource)
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("hack/delete-resources.sh waits for other types than internal/children has (- missing, + too many):\n%s", diff)
+	}
+}
+
+// TestUnitTestsNeedNoKubernetes checks that make test builds Kubernetes only for packages that may need it.
+func TestUnitTestsNeedNoKubernetes(t *testing.T) {
+	const build = "hack/cluster/build.sh"
+	for args, want := range map[string]bool{
+		"test-unit":                        false,
+		"test PKG=./internal/waves":        false,
+		"test PKG=./internal/...":          false,
+		"test PKG=./resource":              false,
+		"test PKG=./test/definitions":      false,
+		"test PKG=./test/integration":      true,
+		"test PKG=./test/...":              true,
+		"test-operator PKG=./...":          true,
+		"test-operator PKG=./test/unknown": true,
+	} {
+		cmd := exec.Command("make", append([]string{"--no-print-directory", "--dry-run"}, strings.Fields(args)...)...)
+		cmd.Dir = root
+		// The variables of a make that runs this test are not those of the command.
+		cmd.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool {
+			return strings.HasPrefix(variable, "MAKE") || strings.HasPrefix(variable, "MFLAGS=")
+		})
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("make %s: %v: %s", args, err, out)
+		}
+		if !strings.Contains(string(out), "go test") {
+			t.Errorf("make %s runs no test:\n%s", args, out)
+		}
+		if got := strings.Contains(string(out), build); got != want {
+			t.Errorf("make %s calls %s: %t, want %t", args, build, got, want)
+		}
+	}
+}
