@@ -125,9 +125,7 @@ func NewManager(cfg *rest.Config, opts Options) (*Manager, error) {
 		Cache:      &client.CacheOptions{EnableReadYourWritesConsistency: ptr.To(true)},
 	}
 	opts.Controller = controllerDefaults(&opts)
-	if opts.GracefulShutdownTimeout == nil {
-		opts.GracefulShutdownTimeout = ptr.To(ShutdownTimeout)
-	}
+	opts.GracefulShutdownTimeout = cmp.Or(opts.GracefulShutdownTimeout, ptr.To(ShutdownTimeout))
 	if opts.Clock == nil {
 		opts.Clock = clock.RealClock{}
 	}

@@ -102,14 +102,14 @@ func (v *validator[T]) ValidateUpdate(ctx context.Context, old, obj T) (admissio
 // begin for a request whose client has left.
 func (v *validator[T]) validateSpec(ctx context.Context, who *asker, obj, old T, had func() []child) (admission.Warnings, error) {
 	if ctx.Err() != nil {
-		return admission.Warnings{messageNotReviewed}, nil
+		return admission.Warnings{messageNotReviewed}, nil //nolint:nilerr // A warning says so.
 	}
 	found := v.review(ctx, who, obj)
 	if len(found.errors) > 0 && (!found.byDefaults || !v.keepsPods(old, obj)) {
 		return nil, apierrors.NewInvalid(appv1.GroupVersion.WithKind(v.kind).GroupKind(), obj.GetName(), validation.List(found.errors))
 	}
 	if ctx.Err() != nil {
-		return found.warnings, nil
+		return found.warnings, nil //nolint:nilerr // Nobody waits for the rest.
 	}
 	earlier := had()
 	wanted := slices.DeleteFunc(slices.Clone(found.children), func(c child) bool { return slices.ContainsFunc(earlier, c.isSame) })
