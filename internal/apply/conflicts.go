@@ -2,6 +2,7 @@ package apply
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -99,14 +100,15 @@ func (c *conflicts) noteOverridden(req *Request, p *objectPlan, diff *fieldpath.
 }
 
 // isOverridden reports whether the API server did not keep these fields when they were last written: by the answer, or, before the first
-// answer to this process, by the reason in the status of the owner.
+// answer to this process, by the message in the status of the owner. The message has to be the whole message that this process would write of
+// these very fields: the reason alone would hide a change of another field by a writer of the same name (TestForgedManagerUnderAdmission).
 func (c *conflicts) isOverridden(req *Request, p *objectPlan, diff *fieldpath.Set) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if f := c.fightFor(req, p); f.answered {
 		return f.overridden != nil && diff.Difference(f.overridden).Empty()
 	}
-	return req.Before.Overridden
+	return strings.Contains(req.Before.Overridden, overriddenMessage(p, diff))
 }
 
 // recentRepairs returns how often the plan's object was repaired within an hour, 0 if that is not often.

@@ -308,26 +308,34 @@ func TestPlanLeavesAdmission(t *testing.T) {
 }
 
 // TestPlanReadsItsStatus checks what counts of a field that is ours by its manager, and is not as we wrote it, in a process
-// that has not written the object yet: the reason in the status of the owner, until there is an answer.
+// that has not written the object yet: the status of the owner, for the very fields that it names, until there is an answer.
 func TestPlanReadsItsStatus(t *testing.T) {
 	live := settled(t)
 	live.Spec.Template.Spec.Containers[0].Image = "theirs"
 	live.ManagedFields = []metav1.ManagedFieldsEntry{fieldtest.Entry("me", apply, "",
 		`{"f:metadata":{"f:annotations":{"f:app.huolala.cn/last-applied-hash":{}}},
 			"f:spec":{"f:replicas":{},"f:template":{"f:spec":{"f:containers":{"k:{\"name\":\"web\"}":{"f:image":{},"f:command":{}}}}}}}`)}
+	forged := live.DeepCopy()
+	forged.Spec.Template.Spec.Containers[0].Command = []string{"theirs"}
+	said := overriddenMessage(planned(Configured), fieldpath.NewSet(
+		fieldpath.MakePathOrDie("spec", "template", "spec", "containers", fieldpath.KeyByFields("name", "web"), "image")))
 	for name, c := range map[string]struct {
-		overridden bool
-		answer     *fieldpath.Set
-		want       Action
+		live   *appsv1.Deployment
+		status string
+		answer *fieldpath.Set
+		want   Action
 	}{
-		"nothing is known":                        {false, nil, Repaired},
-		"the status has the reason":               {true, nil, Unchanged},
-		"an answer has shown that it is kept":     {true, &fieldpath.Set{}, Repaired},
-		"an answer has shown that another is not": {true, fieldpath.NewSet(children.ReplicasPath), Repaired},
+		"nothing is known":                        {live, "", nil, Repaired},
+		"the status names it":                     {live, said, nil, Unchanged},
+		"the status names it, among others":       {live, "The one. " + said + " The other.", nil, Unchanged},
+		"the status names another object":         {live, strings.ReplaceAll(said, "Deployment web", "Service web"), nil, Repaired},
+		"the status names a part":                 {forged, said, nil, Repaired},
+		"an answer has shown that it is kept":     {live, said, &fieldpath.Set{}, Repaired},
+		"an answer has shown that another is not": {live, said, fieldpath.NewSet(children.ReplicasPath), Repaired},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e, req := planner(t), request(live)
-			req.Before.Overridden = c.overridden
+			e, req := planner(t), request(c.live)
+			req.Before.Overridden = c.status
 			if c.answer != nil {
 				p, err := e.planLocally(req, &req.Objects[0])
 				if err != nil {

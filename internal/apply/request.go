@@ -55,9 +55,9 @@ type Before struct {
 	// Existed reports whether the owner was reconciled before. A missing object is then created only after the owner was
 	// read from the API server: the view of an owner that is being deleted may be outdated.
 	Existed bool
-	// Overridden reports whether the status of the owner has the reason that the API server does not keep fields of its objects, from this
-	// process or an earlier one. It counts for an object until this process has written the object.
-	Overridden bool
+	// Overridden is the message of earlier outcomes, also of another process, about fields that the API server did not keep. It
+	// counts for an object until the object is written.
+	Overridden string
 	// Deleted are the kinds of the objects that earlier dry runs of the same plan would delete.
 	Deleted []string
 }

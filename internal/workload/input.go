@@ -144,13 +144,16 @@ func (in *Input) HadWorkload() bool {
 	return in.Before.Workload.Selector != "" || in.Before.Workload.Rendering != 0
 }
 
-// isOverridden reports whether the status of the owner, which only the operator writes, has the reason that the API server does not keep fields
-// of its objects.
-func (in *Input) isOverridden() bool {
+// overriddenMessage returns the message of the condition Applied about fields that are not kept, from the owner's status, which only the
+// operator writes.
+func (in *Input) overriddenMessage() string {
 	owner, ok := in.Owner.(reconciler.Resource)
 	if !ok {
-		return false
+		return ""
 	}
 	c := meta.FindStatusCondition(owner.CommonStatus().Conditions, appv1.ConditionApplied)
-	return c != nil && c.Reason == appv1.ReasonOverridden
+	if c == nil || c.Reason != appv1.ReasonOverridden {
+		return ""
+	}
+	return c.Message
 }

@@ -91,7 +91,7 @@ func NewRequest(in *Input, objects ...apply.Object) *apply.Request {
 		Manager: in.fieldManager(),
 		Objects: objects,
 		Policy:  apply.Policy{Adopt: in.adoptsObjects(), AcceptOverrides: annotations[appv1.AnnotationAcceptOverrides] == "true"},
-		Before:  apply.Before{Existed: in.existedBefore(), Overridden: in.isOverridden()},
+		Before:  apply.Before{Existed: in.existedBefore(), Overridden: in.overriddenMessage()},
 	}
 }
 

@@ -84,7 +84,7 @@ func TestNewRequest(t *testing.T) {
 	for name, c := range map[string]struct {
 		change                 func(*appv1.App, *Input)
 		adopt, accept, existed bool
-		overridden             bool
+		overridden             string
 	}{
 		"new": {change: func(*appv1.App, *Input) {}},
 		"to adopt": {
@@ -110,7 +110,7 @@ func TestNewRequest(t *testing.T) {
 			}, existed: true,
 		},
 		"overridden": {
-			change: func(app *appv1.App, _ *Input) { app.Status.Conditions = []metav1.Condition{overridden} }, overridden: true,
+			change: func(app *appv1.App, _ *Input) { app.Status.Conditions = []metav1.Condition{overridden} }, overridden: "spec.a",
 		},
 		"another reason": {
 			change: func(app *appv1.App, _ *Input) {

@@ -27,6 +27,7 @@ var knownParses = map[string]string{
 	"isPortTaken":    "words of the API server",
 	"podsRejected":   "words of the API server",
 	"conflictsOf":    "words of the API server",
+	"isOverridden":   "the message of an earlier process, compared with the whole message that this one would write; another text costs one write",
 	"isAdoptable":    "a word of advice; TestAdoptAdvice compares it with all messages that internal/claim and internal/apply have",
 	"shortenMessage": "a shorter text for a line; nothing is decided by it",
 }
