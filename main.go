@@ -136,9 +136,7 @@ func run() error {
 		return fmt.Errorf("--disable-features: %w", err)
 	}
 	f.webhooks.DisabledFeatures = opts.DisabledFeatures
-	if opts.Upgradeable, err = controllers.OperatorCondition(cfg); err != nil {
-		return fmt.Errorf("OperatorCondition: %w", err)
-	}
+	opts.Upgradeable = controllers.OperatorCondition
 	f.webhooks.OwnNamespace, f.webhooks.Rendering, f.webhooks.FollowSecrets = opts.OwnNamespace, opts.Rendering, opts.FollowSecrets
 	hooks, err := webhooks.New(f.webhooks, os.Getenv("ENABLE_WEBHOOKS"))
 	if err != nil {

@@ -3,6 +3,7 @@ package controllers
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -355,6 +356,28 @@ func TestCanaryOfOthers(t *testing.T) {
 		w.remove(other)
 		w.settle(name)
 		w.runs("it is gone", "nginx:1", "nginx:2")
+	})
+}
+
+// TestCanaryOfAnother has the Deployment of another resource of the same kind have the name of the canary: that the Deployment is gone wakes both.
+func TestCanaryOfAnother(t *testing.T) {
+	forNames(t, heldKinds(), func(t *testing.T, name string) {
+		k := kindNamed(t, name)
+		s := withCache(t, newStored(t, k, flowSpec(name, "nginx:1", onePort)))
+		for owner, want := range map[string][]string{"web-canary": {"web-canary", "web"}, "web": {"web"}} {
+			obj := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web-canary", OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: appv1.GroupVersion.String(), Kind: name, Name: owner, UID: "u", Controller: ptr.To(true),
+			}}}}
+			var got []string
+			for _, request := range k.mapOwnedOrNamed(t.Context(), s, obj) {
+				got = append(got, request.Name)
+			}
+			slices.Sort(got)
+			slices.Sort(want)
+			if !slices.Equal(slices.Compact(got), want) {
+				t.Errorf("a Deployment of %s wakes %q, want %q", owner, got, want)
+			}
+		}
 	})
 }
 

@@ -44,8 +44,8 @@ const fieldOwner = "app-operator"
 // reconcileTimeout ends a reconcile that hangs on the API server.
 const reconcileTimeout = 2 * time.Minute
 
-// syncTimeout is how long a controller waits for its caches before the manager ends. One kind that cannot be listed does not
-// stop the others: a metric is set, and the manager is not ready until each kind was listed once.
+// syncTimeout is how long a controller waits for its caches before the manager ends. A kind that cannot be listed does not end the manager: a
+// metric is set, and the manager is not ready until each kind was listed once. The lists of children wait for those of the kinds (package budget).
 const syncTimeout = 365 * 24 * time.Hour
 
 // renewDeadline is how long a leader tries to renew its lease where the options leave that to controller-runtime.
@@ -74,8 +74,8 @@ type Options struct {
 	Rendering int32
 	// Version and Commit are the program's, for the metrics.
 	Version, Commit string
-	// Upgradeable is what OLM asks before it replaces the operator; nil for none.
-	Upgradeable conditions.Condition
+	// Upgradeable makes the condition that OLM reads before it replaces the operator, with a configuration for its requests; nil for none.
+	Upgradeable func(*rest.Config) (conditions.Condition, error)
 	// LookAgain is how often a kind is looked for that the cluster lacks and a resource asks for; 0 for a minute.
 	LookAgain time.Duration
 	// ServiceGrace is for how long a former Service stays once its successor exists, and the Ingress and the HTTPRoute lead to the successor;
@@ -156,7 +156,7 @@ func NewManager(cfg *rest.Config, opts Options) (*Manager, error) {
 	errs := []error{
 		mgr.Add(manager.RunnableFunc(resources.whileWorking(mgr.GetCache()))),
 		(&AppDefaultsReconciler{Deps: *shared, WaveHandover: opts.WaveHandover}).setupWithManager(mgr),
-		(&upgradeable{client: mgr.GetClient(), condition: opts.Upgradeable}).SetupWithManager(mgr),
+		(&upgradeable{client: mgr.GetClient()}).SetupWithManager(mgr, cfg, opts.Upgradeable),
 	}
 	for _, k := range allKinds() {
 		errs = append(errs, k.setupWithManager(mgr, shared))

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/operator-framework/operator-lib/conditions"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -208,10 +209,12 @@ func TestNewManager(t *testing.T) {
 		change func(*Options)
 		wrong  string
 	}{
-		"plain":                {func(*Options) {}, ""},
-		"some namespaces":      {func(o *Options) { o.Namespaces = []string{"a", "b"} }, ""},
-		"in a namespace":       {func(o *Options) { o.Namespaces, o.OwnNamespace = []string{"a"}, "system" }, ""},
-		"with an OLM":          {func(o *Options) { o.Upgradeable = &recordedCondition{} }, ""},
+		"plain":           {func(*Options) {}, ""},
+		"some namespaces": {func(o *Options) { o.Namespaces = []string{"a", "b"} }, ""},
+		"in a namespace":  {func(o *Options) { o.Namespaces, o.OwnNamespace = []string{"a"}, "system" }, ""},
+		"with an OLM": {func(o *Options) {
+			o.Upgradeable = func(*rest.Config) (conditions.Condition, error) { return &recordedCondition{}, nil }
+		}, ""},
 		"election by no lease": {func(o *Options) { o.LeaderElection = true }, "LeaderElectionID"},
 		"election": {func(o *Options) {
 			o.LeaderElection, o.LeaderElectionID, o.LeaderElectionNamespace = true, "lease", "system"

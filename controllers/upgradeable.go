@@ -61,8 +61,15 @@ type upgradeable struct {
 	condition conditions.Condition
 }
 
-// SetupWithManager adds the condition's controller to the manager, if there is a condition.
-func (u *upgradeable) SetupWithManager(mgr ctrl.Manager) error {
+// SetupWithManager adds the condition's controller to the manager, if there is a condition. newCondition makes it, with the configuration of all
+// requests of the manager, which end with its lease; nil for none.
+func (u *upgradeable) SetupWithManager(mgr ctrl.Manager, cfg *rest.Config, newCondition func(*rest.Config) (conditions.Condition, error)) (err error) {
+	if newCondition == nil {
+		return nil
+	}
+	if u.condition, err = newCondition(cfg); err != nil {
+		return fmt.Errorf("OperatorCondition: %w", err)
+	}
 	if u.condition == nil {
 		return nil
 	}

@@ -203,7 +203,7 @@ func TestWithoutOLM(t *testing.T) {
 	if condition, err := OperatorCondition(nil); condition != nil || err != nil {
 		t.Errorf("%v, %v", condition, err)
 	}
-	if err := (&upgradeable{}).SetupWithManager(nil); err != nil {
+	if err := (&upgradeable{}).SetupWithManager(nil, nil, nil); err != nil {
 		t.Error(err)
 	}
 }

@@ -62,11 +62,12 @@ func (k *kind) mapOwnedOrNamed(ctx context.Context, s *Deps, obj client.Object) 
 	if _, service := obj.(*corev1.Service); service && k.namesService() {
 		owned = append(owned, k.listByIndex(ctx, s, indexService, key)...)
 	}
+	canary, ok := strings.CutSuffix(obj.GetName(), appv1.CanarySuffix)
+	if ok && k.Serves && (len(owned) == 0 || owned[0].Name != canary) { // In the way of a canary.
+		owned = append(owned, s.requestIfExists(ctx, k.empty(), types.NamespacedName{Namespace: obj.GetNamespace(), Name: canary})...)
+	}
 	if k.index == "" && len(owned) > 0 && owned[0].Name == obj.GetName() {
 		return owned
-	}
-	if name, ok := strings.CutSuffix(obj.GetName(), appv1.CanarySuffix); ok && k.Serves && len(owned) == 0 { // In the way of a canary.
-		owned = s.requestIfExists(ctx, k.empty(), types.NamespacedName{Namespace: obj.GetNamespace(), Name: name})
 	}
 	return append(k.byChildName(ctx, s, key), owned...)
 }

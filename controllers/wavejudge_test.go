@@ -90,8 +90,8 @@ func TestJudgementsOfPartialResources(t *testing.T) {
 			t.Errorf("with Apps that are not judged, it looks again in %s", again)
 		}
 	}
-	f.setDefaults("platform", inWaves("2", "1", "0s"))
-	f.waveWith(3 * len(f.names))
+	f.setDefaults("platform", inWaves("2", "8", "0s"))
+	f.waveWith(9) // Three waves.
 	if got := len(f.with("2")); got != len(f.names) {
 		t.Errorf("%d of %d Apps have the defaults: %s", got, len(f.names), f.rolledOut())
 	}

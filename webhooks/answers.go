@@ -88,7 +88,7 @@ var answers = [topicCount]answer{
 type asker struct {
 	proven bool
 	// mayLook and mayAsk report whether the rates allow a request without proof to have the cache and the API server read. A request
-	// counts once for each.
+	// counts once for each; one beyond the rate of its namespace takes nothing of the common rate.
 	mayLook, mayAsk func() bool
 }
 
@@ -101,8 +101,8 @@ func (v *validator[T]) askerOf(ctx context.Context, obj, old client.Object) *ask
 func (s *validators) newAsker(namespace string, proven bool) *asker {
 	return &asker{
 		proven:  proven,
-		mayLook: sync.OnceValue(func() bool { return s.limits.allLooks.tryTurn("") && s.limits.looks.tryTurn(namespace) }),
-		mayAsk:  sync.OnceValue(func() bool { return s.limits.allAsks.tryTurn("") && s.limits.asks.tryTurn(namespace) }),
+		mayLook: sync.OnceValue(func() bool { return s.limits.looks.tryTurn(namespace) && s.limits.allLooks.tryTurn("") }),
+		mayAsk:  sync.OnceValue(func() bool { return s.limits.asks.tryTurn(namespace) && s.limits.allAsks.tryTurn("") }),
 	}
 }
 

@@ -74,7 +74,7 @@ const (
 	maxKeptManager  = 64
 	maxKeptManagers = 3
 	maxKeptSelector = 640
-	maxKeptLabels   = 640
+	maxKeptLabels   = 512
 	maxKeptMessage  = 320
 	maxKeptClaim    = 3584
 )

@@ -206,6 +206,44 @@ func TestForeignObjectsAreNotRead(t *testing.T) {
 	}
 }
 
+// TestReadLabelsAreKept keeps a pod with the longest values of all labels that decisions read, next to many labels of others: the former are kept, and
+// of the latter the shortest.
+func TestReadLabelsAreKept(t *testing.T) {
+	labels := map[string]string{}
+	for _, name := range readLabels {
+		labels[name] = strings.Repeat("v", 63)
+	}
+	for i := range 200 {
+		labels[fmt.Sprintf("example.com/%03d", i)] = strings.Repeat("w", i%64)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0", Labels: labels}}
+	kept := reduceLabels(pod.Labels)
+	for _, name := range readLabels {
+		if kept[name] != labels[name] {
+			t.Errorf("%s is %q", name, kept[name])
+		}
+	}
+	if others := len(kept) - len(readLabels); others == 0 || others == 200 || kept["example.com/000"] != labels["example.com/000"] {
+		t.Errorf("%d labels of others are kept: %v", others, kept)
+	}
+}
+
+// TestForeignMessagesAreRedacted keeps a Deployment of others whose pods are rejected with words that quote a variable, also where the kept part ends
+// within the value.
+func TestForeignMessagesAreRedacted(t *testing.T) {
+	for _, before := range []int{0, maxKeptMessage - 6} {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "web", Env: []corev1.EnvVar{{Name: "T", Value: "S3CR3T-VALUE"}}}}
+		d.Status.Conditions = []appsv1.DeploymentCondition{{
+			Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: strings.Repeat("x", before) + " S3CR3T-VALUE is denied",
+		}}
+		TypeOf(d).Keep(d, false)
+		if len(d.Status.Conditions) != 1 || strings.Contains(d.Status.Conditions[0].Message, "S3CR") {
+			t.Errorf("after %d characters: %v", before, d.Status.Conditions)
+		}
+	}
+}
+
 // TestObjectsAreKeptWhole keeps a child of ours whole: of it goes who owns its status alone.
 func TestObjectsAreKeptWhole(t *testing.T) {
 	ours := fieldtest.Deployment()

@@ -15,6 +15,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/internal/heap"
+	"huolala.cn/app-operator/internal/secrecy"
 )
 
 // reduceDeployment keeps what a UnitedDeployment reads of a Deployment that it scales and does not control.
@@ -36,7 +37,8 @@ func reduceDeployment(from, to client.Object) (cut bool) {
 		c := d.Status.Conditions[i]
 		c.Reason = truncateText(c.Reason, maxKeptKind)
 		if c.Status = truncateText(c.Status, maxKeptKind); name == appsv1.DeploymentReplicaFailure {
-			c.Message = truncateText(c.Message, maxKeptMessage)
+			// The whole object has the values that the message must not have.
+			c.Message = truncateText(secrecy.RedactText(c.Message, d), maxKeptMessage)
 		} else {
 			c.Message = ""
 		}
@@ -146,19 +148,30 @@ func reduceJob(from, to client.Object) bool {
 	return false
 }
 
-// reduceLabels returns labels up to a length: the operator's, and then the shortest.
+// readLabels are the labels of pods and claims that decisions read, and that selectors of the operator have. The API server limits a value to 63
+// bytes.
+var readLabels = []string{
+	appv1.LabelManagedBy, appv1.LabelInstance, appv1.LabelComponent, appv1.LabelPart, appv1.LabelCanary, appv1.LabelBeforeRollout,
+	appv1.LabelApp, appv1.LabelModelBox, appv1.LabelUnitedDeployment, appv1.LabelCloudManager, appv1.LabelTask,
+	appsv1.StatefulSetPodNameLabel,
+}
+
+// reduceLabels returns the labels that decisions read, and of the others the shortest ones up to a length.
 func reduceLabels(labels map[string]string) map[string]string {
-	ours := []string{
-		appv1.LabelManagedBy, appv1.LabelInstance, appv1.LabelComponent,
-		appv1.LabelApp, appv1.LabelModelBox, appv1.LabelUnitedDeployment, appv1.LabelCloudManager, appv1.LabelTask,
+	kept := map[string]string{}
+	for _, key := range readLabels {
+		if value, ok := labels[key]; ok {
+			kept[key] = truncateText(value, maxKeptKind)
+		}
 	}
 	size := func(key string) int { return labelSize(key, labels[key]) }
-	theirs := func(key string) int { return min(slices.Index(ours, key), 0) } // -1 of a label of others.
-	keys := slices.SortedFunc(maps.Keys(labels), func(a, b string) int {
-		return cmp.Or(cmp.Compare(theirs(b), theirs(a)), cmp.Compare(size(a), size(b)), cmp.Compare(a, b))
-	})
-	kept, total := map[string]string{}, 0
-	for _, key := range keys {
+	total := 0
+	for _, key := range slices.SortedFunc(maps.Keys(labels), func(a, b string) int {
+		return cmp.Or(cmp.Compare(size(a), size(b)), cmp.Compare(a, b))
+	}) {
+		if slices.Contains(readLabels, key) {
+			continue
+		}
 		if total += size(key); total > maxKeptLabels {
 			break
 		}

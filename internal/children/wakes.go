@@ -128,8 +128,7 @@ func jobChanged() predicate.Predicate {
 			return nil
 		}
 		is := &job.Status
-		started := is.Active+is.Failed+is.Succeeded > 0
-		return []any{is.Conditions, is.Active > 0, started, ptr.Deref(job.Spec.Suspend, false), job.DeletionTimestamp != nil}
+		return []any{is.Conditions, is.Active > 0, health.JobHadPod(job), ptr.Deref(job.Spec.Suspend, false), job.DeletionTimestamp != nil}
 	}
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return !equality.Semantic.DeepEqual(state(e.ObjectOld), state(e.ObjectNew))

@@ -66,6 +66,7 @@ func TestJobChanged(t *testing.T) {
 		"active":                {func(job *batchv1.Job) { job.Status.Active = 1 }, true},
 		"failed in its first":   {func(job *batchv1.Job) { job.Status.Failed = 1 }, true},
 		"ended before a report": {func(job *batchv1.Job) { job.Status.Succeeded = 1 }, true},
+		"ending its pod":        {func(job *batchv1.Job) { job.Status.Terminating = ptr.To[int32](1) }, true},
 		"ready":                 {func(job *batchv1.Job) { job.Status.Ready = ptr.To[int32](1) }, false},
 		"complete": {func(job *batchv1.Job) {
 			job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}

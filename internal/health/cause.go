@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/message"
@@ -48,7 +49,7 @@ func (c Cause) String() string { return c.placeText() + ": " + c.Message }
 
 // Redact returns the cause without private values of the workload object: a runtime that cannot start a container quotes its command.
 func (c Cause) Redact(of secrecy.Object) Cause {
-	if c.Reason == appv1.ReasonContainerError {
+	if c.Reason == appv1.ReasonContainerError || c.Reason == appv1.ReasonContainerConfigError {
 		c.Message = secrecy.RedactText(c.Message, of)
 	}
 	return c
@@ -135,7 +136,11 @@ func causeOf(pod *corev1.Pod, of func(*corev1.ContainerStatus) Cause) Cause {
 		}
 	}
 	for i := range pod.Status.ContainerStatuses {
-		if cause := of(&pod.Status.ContainerStatuses[i]); cause != (Cause{}) {
+		s := &pod.Status.ContainerStatuses[i]
+		if ended := s.State.Terminated; ended != nil && ended.ExitCode == 0 && isOfJob(pod) {
+			continue // The pod runs until its sidecars have ended, too.
+		}
+		if cause := of(s); cause != (Cause{}) {
 			return cause
 		}
 	}
@@ -145,6 +150,12 @@ func causeOf(pod *corev1.Pod, of func(*corev1.ContainerStatus) Cause) Cause {
 		}
 	}
 	return Cause{}
+}
+
+// isOfJob reports whether a Job controls a pod: the containers of the pod are to end.
+func isOfJob(pod *corev1.Pod) bool {
+	controller := metav1.GetControllerOfNoCopy(pod)
+	return controller != nil && controller.Kind == "Job"
 }
 
 func isUnschedulable(c *corev1.PodCondition) bool {
@@ -172,7 +183,7 @@ func containerCause(s *corev1.ContainerStatus) Cause {
 		}
 		return Cause{appv1.ReasonCrashLoopBackOff, s.Name, messageExitsEarly}
 	case "CreateContainerConfigError":
-		return Cause{appv1.ReasonContainerConfigError, s.Name, fmt.Sprintf(messageNotCreated, message.Quote(waiting.Message))}
+		return Cause{appv1.ReasonContainerConfigError, s.Name, fmt.Sprintf(messageNotCreated, message.Quote(withoutSubPath(waiting.Message)))}
 	case "CreateContainerError", "RunContainerError", "PostStartHookError", "PreCreateHookError", "PreStartHookError":
 		return Cause{appv1.ReasonContainerError, s.Name, fmt.Sprintf(messageNotStarted, message.Quote(withoutCommand(waiting.Message)))}
 	}
@@ -210,6 +221,13 @@ func withoutCommand(words string) string {
 	}
 	return words
 }
+
+// backticked matches the path of a volume in an error of the kubelet: that of subPathExpr has the values of variables
+// (k8s.io/kubernetes/pkg/kubelet, makeMounts).
+var backticked = regexp.MustCompile("`[^`]*(`|$)")
+
+// withoutSubPath hides the paths in an error of the kubelet.
+func withoutSubPath(words string) string { return backticked.ReplaceAllLiteralString(words, "`…`") }
 
 // withoutBrackets hides the text between the first and the last bracket, as a script may have brackets of its own, and all from the first
 // bracket on where one is not closed.

@@ -68,6 +68,10 @@ func TestCauseOf(t *testing.T) {
 	none := Cause{}
 	deleted := waiting("ErrImagePull", "not found")
 	deleted.DeletionTimestamp = ptr.To(metav1.Now())
+	ofJob := func(pod corev1.Pod) corev1.Pod {
+		pod.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: "report", Controller: ptr.To(true)}}
+		return in(pod, corev1.PodRunning)
+	}
 	for name, c := range map[string]struct {
 		pod  corev1.Pod
 		want Cause
@@ -99,10 +103,16 @@ func TestCauseOf(t *testing.T) {
 		"loop, ended":           {ended(exit(1, "Error")), Cause{appv1.ReasonCrashLoopBackOff, "main", crash(1)}},
 		"loop, without a fault": {loops("10s", exit(0, "Completed")), Cause{appv1.ReasonCrashLoopBackOff, "main", crash(0)}},
 		"ended without a fault": {ended(exit(0, "Completed")), Cause{appv1.ReasonCrashLoopBackOff, "main", crash(0)}},
-		"loop, nothing known":   {loops("10s", nil), Cause{appv1.ReasonCrashLoopBackOff, "main", "exits soon after each start; see its log"}},
-		"loop, out of memory":   {loops("5m0s", exit(137, "OOMKilled")), Cause{appv1.ReasonOOMKilled, "main", oom}},
-		"out of memory":         {ended(exit(137, "OOMKilled")), Cause{appv1.ReasonOOMKilled, "main", oom}},
-		"killed otherwise":      {ended(exit(137, "Error")), Cause{appv1.ReasonCrashLoopBackOff, "main", crash(137)}},
+		"of a Job, has ended":   {ofJob(ended(exit(0, "Completed"))), none},
+		"of a Job, has failed":  {ofJob(ended(exit(3, "Error"))), Cause{appv1.ReasonCrashLoopBackOff, "main", crash(3)}},
+		"sub-path of a variable": {waiting("CreateContainerConfigError", "failed to prepare: error SubPath `/hunter2` must not be an absolute path"),
+			Cause{appv1.ReasonContainerConfigError, "main", "cannot be created: failed to prepare: error SubPath `…` must not be an absolute path"}},
+		"sub-path that is cut": {waiting("CreateContainerConfigError", "unable to provision SubPath `hunter2"),
+			Cause{appv1.ReasonContainerConfigError, "main", "cannot be created: unable to provision SubPath `…`"}},
+		"loop, nothing known": {loops("10s", nil), Cause{appv1.ReasonCrashLoopBackOff, "main", "exits soon after each start; see its log"}},
+		"loop, out of memory": {loops("5m0s", exit(137, "OOMKilled")), Cause{appv1.ReasonOOMKilled, "main", oom}},
+		"out of memory":       {ended(exit(137, "OOMKilled")), Cause{appv1.ReasonOOMKilled, "main", oom}},
+		"killed otherwise":    {ended(exit(137, "Error")), Cause{appv1.ReasonCrashLoopBackOff, "main", crash(137)}},
 
 		"unschedulable":     {unschedulable("0/3 nodes are available:\n 3 Insufficient cpu."), Cause{appv1.ReasonUnschedulable, "", "0/3 nodes are available: 3 Insufficient cpu."}},
 		"scheduling gated":  {gated(), none},

@@ -35,9 +35,16 @@ func JobSuspended(job *batchv1.Job) bool {
 // JobPodPatience is the time after which a Job without a pod is reported: nothing in the status of the Job has the reason.
 const JobPodPatience = 30 * time.Second
 
+// JobHadPod reports whether a pod of a Job runs, ends or has ended. A pod that a drained node has ended counts while it ends, and neither as failed
+// nor as active.
+func JobHadPod(job *batchv1.Job) bool {
+	is := &job.Status
+	return is.Active+is.Failed+is.Succeeded+ptr.Deref(is.Terminating, 0) > 0
+}
+
 // JobAwaitsPod reports whether no pod of a Job has started, and returns the time until that is reported, 0 once it is due. The Job has not ended.
 func JobAwaitsPod(job *batchv1.Job, now time.Time) (awaits bool, again time.Duration) {
-	if job.Status.Active+job.Status.Failed+job.Status.Succeeded > 0 || JobSuspended(job) {
+	if JobHadPod(job) || JobSuspended(job) {
 		return false, 0
 	}
 	return true, max(0, JobPodPatience-now.Sub(job.CreationTimestamp.Time))

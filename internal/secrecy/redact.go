@@ -157,6 +157,9 @@ func privateValues(objects ...Object) []string {
 			template = &obj.Spec.Template
 		case *batchv1.Job:
 			template = &obj.Spec.Template
+		case *batchv1.CronJob:
+			addAnnotations(obj.Spec.JobTemplate.Annotations)
+			template = &obj.Spec.JobTemplate.Spec.Template
 		default:
 			continue
 		}

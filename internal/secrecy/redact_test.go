@@ -26,15 +26,19 @@ func TestRedactText(t *testing.T) {
 	objects := map[string]Object{
 		"annotation of a Deployment": &appsv1.Deployment{ObjectMeta: meta}, "annotation of a Service": &corev1.Service{ObjectMeta: meta},
 		"annotation of an Ingress": &networkingv1.Ingress{ObjectMeta: meta}, "annotation of a ServiceAccount": &corev1.ServiceAccount{ObjectMeta: meta},
-		"record of a spec":      &appsv1.Deployment{ObjectMeta: record},
-		"annotation of a pod":   &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{ObjectMeta: meta}}},
-		"variable":              &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: template(corev1.Container{Env: []corev1.EnvVar{{Name: "T", Value: private}}})}},
-		"argument":              &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Template: template(corev1.Container{Args: []string{private}})}},
-		"variable of a Job":     &batchv1.Job{Spec: batchv1.JobSpec{Template: template(corev1.Container{Env: []corev1.EnvVar{{Name: "T", Value: private}}})}},
-		"command of a hook":     &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: template(corev1.Container{Lifecycle: hook})}},
-		"value of a Secret":     &corev1.Secret{Data: map[string][]byte{"key": []byte(private)}},
-		"Secret, base 64":       &corev1.Secret{Data: map[string][]byte{"key": []byte("S3CR3T")}},
-		"beginning of a secret": &corev1.Secret{Data: map[string][]byte{"key": []byte(strings.Repeat("S3CR3T-VALUE", 200))}},
+		"record of a spec":    &appsv1.Deployment{ObjectMeta: record},
+		"annotation of a pod": &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{ObjectMeta: meta}}},
+		"variable":            &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: template(corev1.Container{Env: []corev1.EnvVar{{Name: "T", Value: private}}})}},
+		"argument":            &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Template: template(corev1.Container{Args: []string{private}})}},
+		"variable of a Job":   &batchv1.Job{Spec: batchv1.JobSpec{Template: template(corev1.Container{Env: []corev1.EnvVar{{Name: "T", Value: private}}})}},
+		"variable of a CronJob": &batchv1.CronJob{Spec: batchv1.CronJobSpec{JobTemplate: batchv1.JobTemplateSpec{
+			Spec: batchv1.JobSpec{Template: template(corev1.Container{Env: []corev1.EnvVar{{Name: "T", Value: private}}})},
+		}}},
+		"annotation of the Jobs of a CronJob": &batchv1.CronJob{Spec: batchv1.CronJobSpec{JobTemplate: batchv1.JobTemplateSpec{ObjectMeta: meta}}},
+		"command of a hook":                   &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: template(corev1.Container{Lifecycle: hook})}},
+		"value of a Secret":                   &corev1.Secret{Data: map[string][]byte{"key": []byte(private)}},
+		"Secret, base 64":                     &corev1.Secret{Data: map[string][]byte{"key": []byte("S3CR3T")}},
+		"beginning of a secret":               &corev1.Secret{Data: map[string][]byte{"key": []byte(strings.Repeat("S3CR3T-VALUE", 200))}},
 	}
 	words := `pods "web-1" is forbidden: policy denied request: the value is S3CR3T-VALUE, or UzNDUjNU, ` + strings.Repeat(private, 100)
 	for name, obj := range objects {

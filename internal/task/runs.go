@@ -119,7 +119,7 @@ func verdictOf(task *appv1.Task, seen *observed, live *batchv1.CronJob, t *timin
 		return health.Verdict{Stalled: true, Reason: appv1.ReasonRunMissed, Message: fmt.Sprintf(messageRunMissed,
 			t.missed.UTC().Format(clockFormat), task.Namespace, task.Name, task.Name)}
 	case running:
-		return verdictOfRun(task, seen)
+		return verdictOfRun(task, seen, live)
 	case suspended >= 0:
 		return health.Verdict{Ready: true, Reason: appv1.ReasonNoRun, Message: fmt.Sprintf(messageJobSuspended,
 			seen.jobs[suspended].Name, task.Namespace, seen.jobs[suspended].Name)}
@@ -146,11 +146,12 @@ func noRun(t *timing) string {
 	return messageNoRun
 }
 
-// verdictOfRun returns how the latest run that has not ended is doing. A pod that does not start is the reason why it is not ready.
-func verdictOfRun(task *appv1.Task, seen *observed) health.Verdict {
+// verdictOfRun returns how the latest run that has not ended is doing. A pod that does not start is the reason why it is not ready. The cache has
+// Jobs without their pod template, so the CronJob has the values that the cause must not have.
+func verdictOfRun(task *appv1.Task, seen *observed, live *batchv1.CronJob) health.Verdict {
 	i := slices.IndexFunc(seen.jobs, func(job batchv1.Job) bool { return isActive(&job) })
 	job := &seen.jobs[i]
-	if cause := health.Worst(seen.podsOf(job), false).Redact(job); cause != (health.Cause{}) {
+	if cause := health.Worst(seen.podsOf(job), false).Redact(live); cause != (health.Cause{}) {
 		return health.Verdict{Reason: cause.Reason, Message: fmt.Sprintf(messageRunningCause, job.Name, cause)}
 	}
 	v := health.Verdict{

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -71,7 +72,9 @@ func (a *asked) until(t *testing.T, status metav1.ConditionStatus, reason, messa
 }
 
 func withUpgradeable(condition conditions.Condition) harness.Option {
-	return func(_ *harness.Manager, o *controllers.Options) { o.Upgradeable = condition }
+	return func(_ *harness.Manager, o *controllers.Options) {
+		o.Upgradeable = func(*rest.Config) (conditions.Condition, error) { return condition, nil }
+	}
 }
 
 // TestUpgradeable checks that OLM is told not to replace the operator while pods of a database are without their
