@@ -132,10 +132,11 @@ type Provenance struct {
 // ChooseInputs returns the inputs to build with. While the spec is unchanged, it returns the recorded inputs, so that neither an
 // upgrade of the operator nor an edit of AppDefaults restarts a pod. For a new workload, after a change of the spec, and for
 // a new value of refresh, the annotation, it returns today's inputs, with today's defaults and the size that the spec names; a kept pod
-// template is then replaced. named is the size that the spec names with the recorded defaults, by its present definition. The record of the content stays in any case; see ConfigInputs.Follow.
+// template is then replaced. named is the size that the spec names with the recorded defaults, by its present definition, and account the account
+// that the spec has with them. The record of the content stays in any case; see ConfigInputs.Follow.
 //
 // isToday is true if the inputs are today's, or have the present definition of the size.
-func ChooseInputs(h Provenance, refresh string, today BuildInputs, named ResolvedSize) (inputs BuildInputs, isToday bool) {
+func ChooseInputs(h Provenance, refresh string, today BuildInputs, named ResolvedSize, account string) (inputs BuildInputs, isToday bool) {
 	recorded, err := DecodeInputs(h.Inputs)
 	known := err == nil
 	if !known && h.Exists && !h.Ours {
@@ -152,7 +153,7 @@ func ChooseInputs(h Provenance, refresh string, today BuildInputs, named Resolve
 			// The name in the spec takes precedence over a lost or edited record.
 			recorded.Size = named
 		}
-		recorded.ServiceAccount = today.ServiceAccount
+		recorded.ServiceAccount = account
 		return recorded, renamed
 	}
 	return today, true

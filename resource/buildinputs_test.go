@@ -50,7 +50,7 @@ func TestChooseInputs(t *testing.T) {
 		"another owner's":                {with(Provenance{}, older, false), "", today},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, isToday := ChooseInputs(c.history, c.refresh, today, today.Size)
+			got, isToday := ChooseInputs(c.history, c.refresh, today, today.Size, today.ServiceAccount)
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("inputs (-want +got):\n%s", diff)
 			}
@@ -90,7 +90,7 @@ func TestChooseSize(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := Provenance{Exists: true, Ours: true, Inputs: c.recorded, SpecChanged: c.changed}
-			got, _ := ChooseInputs(h, c.refresh, BuildInputs{Rendering: RenderingLatest, Size: c.today}, c.today)
+			got, _ := ChooseInputs(h, c.refresh, BuildInputs{Rendering: RenderingLatest, Size: c.today}, c.today, "")
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("inputs (-want +got):\n%s", diff)
 			}
@@ -104,8 +104,8 @@ func TestInputsSettle(t *testing.T) {
 	for _, refresh := range []string{"", "1", `"quoted", {and} – more`} {
 		for _, recorded := range []string{"", "{", `{"rendering":0}`, `{"rendering":0,"refresh":"0"}`, `{"rendering":99}`} {
 			for _, changed := range []bool{false, true} {
-				first, _ := ChooseInputs(Provenance{Exists: true, Ours: true, Inputs: recorded, SpecChanged: changed}, refresh, today, today.Size)
-				again, _ := ChooseInputs(Provenance{Exists: true, Ours: true, Inputs: first.Encode()}, refresh, today, today.Size)
+				first, _ := ChooseInputs(Provenance{Exists: true, Ours: true, Inputs: recorded, SpecChanged: changed}, refresh, today, today.Size, today.ServiceAccount)
+				again, _ := ChooseInputs(Provenance{Exists: true, Ours: true, Inputs: first.Encode()}, refresh, today, today.Size, today.ServiceAccount)
 				if !cmp.Equal(again, first) {
 					t.Errorf("refresh %q over record %q: first %+v, then %+v", refresh, recorded, first, again)
 				}

@@ -219,7 +219,7 @@ func TestConfigInputsAreARecord(t *testing.T) {
 	if diff := cmp.Diff(w.Template, again.Template); diff != "" {
 		t.Errorf("built from the record (-before +after):\n%s", diff)
 	}
-	later, _ := ChooseInputs(Provenance{Exists: true, Ours: true, Inputs: read.Encode(), SpecChanged: true}, "1", BuildInputs{Rendering: RenderingLatest}, ResolvedSize{})
+	later, _ := ChooseInputs(Provenance{Exists: true, Ours: true, Inputs: read.Encode(), SpecChanged: true}, "1", BuildInputs{Rendering: RenderingLatest}, ResolvedSize{}, "")
 	if !later.Config.Equal(in.Config) {
 		t.Errorf("with a new spec the record is %+v", later.Config)
 	}

@@ -74,7 +74,7 @@ const (
 	maxKeptManager  = 64
 	maxKeptManagers = 3
 	maxKeptSelector = 640
-	maxKeptLabels   = 512
+	maxKeptLabels   = 384
 	maxKeptMessage  = 320
 	maxKeptClaim    = 3584
 )

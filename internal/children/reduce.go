@@ -151,9 +151,9 @@ func reduceJob(from, to client.Object) bool {
 // readLabels are the labels of pods and claims that decisions read, and that selectors of the operator have. The API server limits a value to 63
 // bytes.
 var readLabels = []string{
-	appv1.LabelManagedBy, appv1.LabelInstance, appv1.LabelComponent, appv1.LabelPart, appv1.LabelCanary, appv1.LabelBeforeRollout,
+	appv1.LabelManagedBy, appv1.LabelName, appv1.LabelInstance, appv1.LabelComponent, appv1.LabelPart, appv1.LabelCanary, appv1.LabelBeforeRollout,
 	appv1.LabelApp, appv1.LabelModelBox, appv1.LabelUnitedDeployment, appv1.LabelCloudManager, appv1.LabelTask,
-	appsv1.StatefulSetPodNameLabel,
+	appsv1.StatefulSetPodNameLabel, appsv1.DefaultDeploymentUniqueLabelKey,
 }
 
 // reduceLabels returns the labels that decisions read, and of the others the shortest ones up to a length.

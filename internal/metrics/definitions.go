@@ -41,7 +41,7 @@ var (
 	ResourceStalled = Definition{
 		Name: "app_operator_resource_stalled", Type: Gauge, Labels: []string{labelKind, labelNamespace, labelName, labelReason},
 		Help:   "1 for each custom resource that needs a change by a user, by the reason of its Stalled condition.",
-		Series: "one for each stalled resource, 500 for each kind and namespace at most",
+		Series: "one for each stalled App, ModelBox, UnitedDeployment, CloudManager and Task, 500 for each kind and namespace at most",
 	}
 	ResourceNotReady = Definition{
 		Name: "app_operator_resource_not_ready_since_timestamp_seconds", Type: Gauge,
@@ -67,7 +67,7 @@ var (
 	ResourcesOutdated = Definition{
 		Name: "app_operator_resources_outdated", Type: Gauge, Labels: []string{labelKind, "what"},
 		Help:   "Number of custom resources that have an earlier rendering of their pod template, an earlier meaning of their size, or earlier defaults.",
-		Series: "three for each kind: `rendering`, `size` and `defaults`",
+		Series: "`rendering` and `size` for each kind, and `defaults` for App and ModelBox",
 	}
 )
 

@@ -62,6 +62,20 @@ func (c decider) sizeWith(record string) resource.ResolvedSize {
 	return c.seen.sizes.Resolve(with.Spec.Workload().Size)
 }
 
+// accountWith returns the account that the operator creates for the pods of the present spec together with recorded defaults.
+func (c decider) accountWith(record string) string {
+	recorded, err := resource.DecodeInputs(record)
+	if err != nil { // The pods have no defaults.
+		recorded = resource.BuildInputs{}
+	}
+	return c.accountOf(recorded.Defaults)
+}
+
+// accountOf returns the account that the operator creates for the pods of the present spec together with defaults.
+func (c decider) accountOf(defaults resource.DefaultsRecord) string {
+	return resource.AccountName(c.in.withDefaults(defaults).Around, c.in.Name)
+}
+
 // rebuildChosen returns chosen inputs with other inputs, and with the workload that the spec means with these.
 func (c decider) rebuildChosen(chosen *builtSpec, inputs resource.BuildInputs) *builtSpec {
 	next := *chosen
@@ -92,7 +106,7 @@ func (c decider) chooseInputs() (*builtSpec, error) {
 		history, chosen.inCanary = canary, true
 	}
 	chosen.specChanged = history.Ours && history.SpecChanged
-	inputs, isToday := resource.ChooseInputs(history, refresh, c.seen.today, c.sizeWith(history.Inputs))
+	inputs, isToday := resource.ChooseInputs(history, refresh, c.seen.today, c.sizeWith(history.Inputs), c.accountWith(history.Inputs))
 	inputs, joins := c.takeWave(inputs, chosen.specChanged)
 	if isToday && !joins {
 		inputs.Wave = c.waveToKeep(history, &inputs)
@@ -204,14 +218,13 @@ func (c decider) recoverInputs(h resource.Provenance, refresh string, size resou
 	if _, err := resource.DecodeInputs(h.Inputs); err == nil {
 		return h, nil
 	}
-	account, live := "", c.seen.podTemplate()
-	if live.Spec.ServiceAccountName == c.seen.today.ServiceAccount {
-		account = c.seen.today.ServiceAccount
-	}
-	most := -1
+	live, most := c.seen.podTemplate(), -1
 	// Not from today's on: an older release may have to keep a newer rendering.
 	for _, inputs := range c.candidateInputs() {
-		inputs.Refresh, inputs.ServiceAccount, inputs.Config = refresh, account, resource.ConfigOf(&live)
+		inputs.Refresh, inputs.Config = refresh, resource.ConfigOf(&live)
+		if account := c.accountOf(inputs.Defaults); account == live.Spec.ServiceAccountName {
+			inputs.ServiceAccount = account
+		}
 		workload, _ := c.buildWorkload(inputs)
 		holds, err := c.compare.Matches(templateOnly(workload.Template), templateOnly(live))
 		if err == nil && holds && c.mayHaveDefaults() { // A template without the defaults of before states less, and matches.
