@@ -83,6 +83,9 @@ func (r *AppDefaultsReconciler) onChange(ctx context.Context, obj client.Object)
 	// What cannot be read now is read by Reconcile, which can report it.
 	_, _ = r.defaults.readDefaults(ctx, obj.GetNamespace())
 	requests := []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(obj)}}
+	if own := r.defaults.own; own != "" && obj.GetNamespace() != own { // Their rollout may count for the namespace now, or no longer.
+		return append(requests, ctrl.Request{NamespacedName: types.NamespacedName{Namespace: own, Name: obj.GetName()}})
+	}
 	all := &stored.AppDefaultsList{}
 	if obj.GetNamespace() != r.defaults.own || r.Client.List(ctx, all, client.UnsafeDisableDeepCopy) != nil {
 		return requests

@@ -49,17 +49,22 @@ func (e *Engine) Scale(ctx context.Context, request ScaleRequest, mode Mode) (Ou
 		return out, nil
 	}
 	p := newKnownPlan(&Object{Desired: d, Live: d}, appsv1.SchemeGroupVersion.WithKind("Deployment"), Scaled)
+	of := &Request{Owner: req.Owner, Manager: req.Manager}
+	before := e.conflicts.snapshotOf(of, p)
 	if known {
 		// It has had this number, and another writer has changed it.
-		retry, fighting := e.conflicts.noteRepair(&Request{Owner: req.Owner, Manager: req.Manager}, p)
+		retry, fighting := e.conflicts.noteRepair(of, p)
 		if fighting {
 			return out, fieldConflict(p, e.withManagers(ctx, p, d), fieldpath.NewSet(children.ReplicasPath), retry)
 		}
-		repairs.WithLabelValues(out.Kind).Inc()
 	}
 	scale, err := e.patchScale(ctx, req)
 	if err != nil {
+		e.conflicts.restoreSnapshot(of, p, before) // A request that failed is no sign of a conflict.
 		return out, e.classifyError(p, err)
+	}
+	if known {
+		repairs.WithLabelValues(out.Kind).Inc()
 	}
 	e.scaleMemory.set(req, scale.ResourceVersion)
 	out.Live, out.Action = withScale(d, scale), Scaled

@@ -223,7 +223,7 @@ func withoutCommand(words string) string {
 }
 
 // backticked matches the path of a volume in an error of the kubelet: that of subPathExpr has the values of variables
-// (k8s.io/kubernetes/pkg/kubelet, makeMounts).
+// (k8s.io/kubernetes/pkg/kubelet).
 var backticked = regexp.MustCompile("`[^`]*(`|$)")
 
 // withoutSubPath hides the paths in an error of the kubelet.

@@ -47,7 +47,11 @@ func JobAwaitsPod(job *batchv1.Job, now time.Time) (awaits bool, again time.Dura
 	if JobHadPod(job) || JobSuspended(job) {
 		return false, 0
 	}
-	return true, max(0, JobPodPatience-now.Sub(job.CreationTimestamp.Time))
+	begin := job.CreationTimestamp.Time
+	if started := job.Status.StartTime; started != nil && started.After(begin) { // A suspended Job starts when it is resumed.
+		begin = started.Time
+	}
+	return true, max(0, JobPodPatience-now.Sub(begin))
 }
 
 // JobExceededDeadline reports whether a Job has failed because its command had not ended in time.

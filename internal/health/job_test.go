@@ -21,6 +21,7 @@ func TestJobAwaitsPod(t *testing.T) {
 	}{
 		"new":                         {age: 10 * time.Second, awaits: true, again: 20 * time.Second},
 		"without a pod":               {age: time.Minute, awaits: true},
+		"resumed after a while":       {age: time.Hour, status: batchv1.JobStatus{StartTime: ptr.To(metav1.NewTime(now.Add(-5 * time.Second)))}, awaits: true, again: 25 * time.Second},
 		"suspended":                   {age: time.Minute, suspend: true},
 		"active":                      {age: time.Minute, status: batchv1.JobStatus{Active: 1}},
 		"between two pods":            {age: time.Minute, status: batchv1.JobStatus{Failed: 1}},

@@ -20,7 +20,6 @@ import (
 	"huolala.cn/app-operator/api/v1/validation"
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/children"
-	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/workload"
 	"huolala.cn/app-operator/resource"
@@ -121,7 +120,7 @@ func (r *Reconciler) observeCronJob(ctx context.Context, task *appv1.Task) (*obs
 		return seen, nil
 	}
 	seen.jobs = latestFirst(slices.DeleteFunc(jobs.Items, func(job batchv1.Job) bool { return !metav1.IsControlledBy(&job, live) }))
-	if len(seen.jobs) > 0 && health.JobEnd(&seen.jobs[0]) == nil {
+	if seen.activeJobs() > 0 {
 		seen.pods, err = workload.ListPods(ctx, r.Client, task, map[string]string{appv1.LabelTask: task.Name})
 	}
 	return seen, err

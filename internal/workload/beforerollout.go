@@ -86,12 +86,13 @@ type release struct {
 // releaseByJob decides whether a valid spec waits for its command.
 func (c decider) releaseByJob(want *decision, present *builtSpec) (release, error) {
 	spec := c.in.beforeRollout()
-	if spec == nil || c.in.Paused || present.workload.TemplateKept || !c.startsRollout(present) {
+	if spec == nil || c.in.Paused || present.workload.TemplateKept || !c.startsRollout(present) || c.abortInForce(present) != nil {
 		return release{present: present}, nil
 	}
 	name := c.awaitedJob(present)
 	live := c.jobNamed(name)
-	if done := live != nil && health.JobEndedBy(live, batchv1.JobComplete) || c.ranBeforeCanary(name); done || c.foresees {
+	done := live != nil && health.JobEndedBy(live, batchv1.JobComplete) || c.ranBeforeCanary(name)
+	if failed := live != nil && health.JobEndedBy(live, batchv1.JobFailed); done || c.foresees && !failed {
 		recorded, err := c.recordJob(present, name)
 		released := release{present: recorded}
 		if !done && live == nil {
@@ -109,9 +110,9 @@ func (c decider) awaitJob(want *decision, present *builtSpec, name string) *deci
 	if c.hasCanary() { // Of a spec before the present one.
 		waits.how.canary.fate, waits.canary.event = canaryDropped, appv1.ReasonCanaryAborted
 	}
-	if waits.workload, waits.remember.record, waits.refusal = c.lastApplied(); waits.workload == nil && c.seen.Object == nil {
+	if waits.workload, waits.remember.record, waits.refusal = c.lastApplied(); waits.workload == nil {
 		waits.workload, waits.how.Prerequisites = present.workload, true
-	} else if waits.workload != nil { // The pods of before serve meanwhile, as many as are wanted now.
+	} else { // The pods of before serve meanwhile, as many as are wanted now.
 		waits.workload.SetReplicas(c.in.Spec.Workload().Replicas, c.optionsFor(present.inputs))
 	}
 	live := c.jobNamed(name)
@@ -138,6 +139,8 @@ func (c decider) whyJob(job *jobDecision) error {
 		waits.Message = fmt.Sprintf(messageJobWaits, job.name, "Job "+job.waitsFor)
 	case live == nil:
 		waits.Message = fmt.Sprintf(messageJobStarts, job.name)
+	case health.JobSuspended(live):
+		waits.Message = fmt.Sprintf(messageJobSuspended, job.name, namespace, job.name)
 	case health.JobEndedBy(live, batchv1.JobFailed):
 		serves := ""
 		if c.seen.Deployment() != nil {

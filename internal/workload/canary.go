@@ -229,8 +229,10 @@ func (c decider) hasServingPods() bool {
 	return c.in.Before.History.LastGood != nil || live.Status.AvailableReplicas > 0
 }
 
-// isStopped reports whether spec.replicas is 0.
-func (c decider) isStopped() bool { return ptr.Deref(c.in.Spec.Workload().Replicas, 1) == 0 }
+// isStopped reports whether spec.replicas is 0, and counts: where an autoscaler of others decides, it does not.
+func (c decider) isStopped() bool {
+	return ptr.Deref(c.in.Spec.Workload().Replicas, 1) == 0 && !c.seen.Scaled
+}
 
 // canaryPods returns the number of pods of the canary. A percentage counts when the canary starts; the status has the number from then on, as others can
 // scale the Deployment.

@@ -54,7 +54,7 @@ func applications() Dashboard {
 				}},
 			}},
 			{Title: "Not ready", Height: 8, Panels: []Panel{
-				{"Not ready for", "Resources whose pods are not all ready, and for how long.", "table", "s", 8, []Query{
+				{"Not ready for", "Resources whose Ready condition is False, or that have none yet, and for how long. Held and BeforeRollout are waits on purpose.", "table", "s", 8, []Query{
 					{"time() - max by (kind, namespace, name, reason) (app_operator_resource_not_ready_since_timestamp_seconds" + inNamespace + ")", ""},
 				}},
 				{"Paused", "Resources with spec.paused: their changes wait, and their objects are not restored.", "table", "short", 8, []Query{
@@ -128,7 +128,7 @@ func operator() Dashboard {
 					{"histogram_quantile(0.5, sum by (le, controller) (rate(workqueue_queue_duration_seconds_bucket{" + ofOperator + "}[$__rate_interval])))", "{{controller}} p50"},
 					{"histogram_quantile(0.99, sum by (le, controller) (rate(workqueue_queue_duration_seconds_bucket{" + ofOperator + "}[$__rate_interval])))", "{{controller}} p99"},
 				}},
-				{"Outdated", "Resources that have an earlier rendering, meaning of their size, or defaults. They take the present one with their next change.", "timeseries", "short", 8, []Query{
+				{"Outdated", "Resources that have an earlier rendering, meaning of their size, or defaults. They take the present one with their next change; with the rollout type Waves, defaults and sizes also come in a wave.", "timeseries", "short", 8, []Query{
 					{"sum by (kind, what) (app_operator_resources_outdated)", "{{kind}} {{what}}"},
 				}},
 			}},

@@ -29,7 +29,9 @@ bundle, as OLM installs nothing at all where one kind is missing. With OLM, add 
 
 The leader computes the metrics of resources from the resources themselves at each scrape. A series ends when its resource or state
 ends, and continues after a restart of the operator. A resource that is well has no series of its own; no label has a UID, a pod, an image or a message. A
-scrape of 10,000 Apps reads the cache, and sends no request.
+scrape of 10,000 Apps reads the cache, and sends no request. They are about the kinds App, ModelBox, UnitedDeployment, CloudManager and Task. AppDefaults
+have ` + "`app_operator_defaults_valid`" + `; a rollout of theirs that has stopped shows in their condition ` + "`RolledOut`" + `, in an event, and in the series of the Apps that
+have stalled.
 
 | metric | type | labels | meaning | series |
 |---|---|---|---|---|
@@ -41,6 +43,7 @@ The manager exports those of controller-runtime as well: ` + "`controller_runtim
 
 The ServiceMonitor has ` + "`honorLabels: true`" + `: ` + "`namespace`" + ` is that of the resource, and Alertmanager can route by it. If your cluster does not allow
 that, Prometheus stores it as ` + "`exported_namespace`" + `; the alerts handle both, the dashboard *Applications* needs ` + "`namespace`" + `.
+If your Prometheus scrapes native histograms, set ` + "`scrapeClassicHistograms: true`" + ` in the spec of the ServiceMonitor: rules and panels read the classic buckets.
 
 ## Alerts
 
