@@ -59,6 +59,32 @@ func TestCommandOnce(t *testing.T) {
 	})
 }
 
+// TestNoCommandAfterAbort aborts a canary whose command has succeeded, and deletes all Jobs, as a janitor does: no command runs, and the change still
+// waits as aborted.
+func TestNoCommandAfterAbort(t *testing.T) {
+	forNames(t, heldKinds(), func(t *testing.T, name string) {
+		w := newCommandWorld(t, name)
+		w.clock.SetTime(w.clock.Now().Add(time.Minute))
+		w.setSpec(name, withField(commandSpecOf(name, "nginx:3"), `"canary":{}`))
+		w.settle(name)
+		w.endJob(batchv1.JobComplete)
+		w.settle(name)
+		w.runs("the command has succeeded", "nginx:2", "nginx:3")
+		w.annotate(name, appv1.AnnotationAbort, string(w.canary().UID))
+		w.settle(name)
+		w.stands("aborted", name, "Applied=False/RolledBack")
+		for _, job := range w.jobs() {
+			w.remove(&job)
+		}
+		w.settle(name)
+		if n := len(w.jobs()); n != 0 {
+			t.Errorf("there are %d Jobs", n)
+		}
+		w.stands("without Jobs", name, "Applied=False/RolledBack")
+		w.runs("without Jobs", "nginx:2", "")
+	})
+}
+
 // TestCommandAndEarlierCanary replaces a canary that waits by a change whose command fails: no pods of the earlier change stay.
 func TestCommandAndEarlierCanary(t *testing.T) {
 	forNames(t, heldKinds(), func(t *testing.T, name string) {

@@ -31,9 +31,15 @@ import (
 type scales struct {
 	d        appsv1.Deployment
 	requests []string
+	// down is true while each request fails.
+	down bool
 }
 
 func (s *scales) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.down {
+		http.Error(w, "down", http.StatusServiceUnavailable)
+		return
+	}
 	var patch autoscalingv1.Scale
 	if err := json.NewDecoder(r.Body).Decode(&patch); err != nil || r.Method != http.MethodPatch {
 		http.Error(w, fmt.Sprint("no patch: ", r.Method, err), http.StatusBadRequest)
@@ -127,6 +133,31 @@ func TestScaleUnseen(t *testing.T) {
 	other.UID, other.ResourceVersion = "uid-other", "1"
 	if change, err := e.Scale(t.Context(), scaleTo(other, 2), Write); err != nil || change.Action != Scaled {
 		t.Errorf("another Deployment: %v, %v", change, err)
+	}
+}
+
+// TestFailedScaleIsNoFight has the requests fail after one change by another writer: each retry has the error of the request, and the first one that
+// succeeds restores the number at once.
+func TestFailedScaleIsNoFight(t *testing.T) {
+	e, s, _ := scaler(t)
+	ask := func() error {
+		_, err := e.Scale(t.Context(), scaleTo(&s.d, 2), Write)
+		return err
+	}
+	if err := ask(); err != nil {
+		t.Fatal(err)
+	}
+	s.set(3)
+	s.down = true
+	for range 3 * conflictRepairs {
+		var stalled *reconciler.StalledError
+		if err := ask(); err == nil || errors.As(err, &stalled) {
+			t.Fatalf("while the API server is down: %v", err)
+		}
+	}
+	s.down = false
+	if err := ask(); err != nil || *s.d.Spec.Replicas != 2 {
+		t.Errorf("afterwards: %v, %d pods", err, *s.d.Spec.Replicas)
 	}
 }
 
