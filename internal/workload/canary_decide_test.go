@@ -126,9 +126,11 @@ func TestDecideCanary(t *testing.T) {
 		"as it was applied":      {func(s *situation) { s.app.Spec.Image = "nginx:1" }, "present nginx:1"},
 		"another number of pods": {func(s *situation) { s.app.Spec.Image, s.app.Spec.Replicas = "nginx:1", ptr.To[int32](9) }, "present nginx:1"},
 		"stopped":                {func(s *situation) { s.app.Spec.Replicas = ptr.To[int32](0) }, "present nginx:2 whole"},
-		"stopped before":         {func(s *situation) { s.main().Spec.Replicas = ptr.To[int32](0) }, "present nginx:2 whole"},
-		"never ready":            {func(s *situation) { s.app.Status.LastGood, s.main().Status.AvailableReplicas = nil, 0 }, "present nginx:2 whole"},
-		"not asked for":          {func(s *situation) { s.app.Spec.Canary = nil }, "present nginx:2 whole"},
+		"stopped, and the number is an autoscaler's": {func(s *situation) { s.app.Spec.Replicas, s.seen.Scaled = ptr.To[int32](0), true },
+			"canary nginx:1 earlier remembers record, canary applied nginx:2 x1, CanaryStarted"},
+		"stopped before": {func(s *situation) { s.main().Spec.Replicas = ptr.To[int32](0) }, "present nginx:2 whole"},
+		"never ready":    {func(s *situation) { s.app.Status.LastGood, s.main().Status.AvailableReplicas = nil, 0 }, "present nginx:2 whole"},
+		"not asked for":  {func(s *situation) { s.app.Spec.Canary = nil }, "present nginx:2 whole"},
 		"an adoption": {func(s *situation) {
 			s.annotate(appv1.AnnotationAdopt, "true")
 			s.main().OwnerReferences, s.main().Annotations, s.main().Labels = nil, nil, nil
