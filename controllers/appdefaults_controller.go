@@ -83,11 +83,14 @@ func (r *AppDefaultsReconciler) onChange(ctx context.Context, obj client.Object)
 	// What cannot be read now is read by Reconcile, which can report it.
 	_, _ = r.defaults.readDefaults(ctx, obj.GetNamespace())
 	requests := []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(obj)}}
-	if own := r.defaults.own; own != "" && obj.GetNamespace() != own { // Their rollout may count for the namespace now, or no longer.
-		return append(requests, ctrl.Request{NamespacedName: types.NamespacedName{Namespace: own, Name: obj.GetName()}})
+	switch own := r.defaults.own; {
+	case own == "":
+		return requests
+	case obj.GetNamespace() != own: // The rollout of the operator's namespace may count for this namespace now, or no longer.
+		return append(requests, ctrl.Request{NamespacedName: types.NamespacedName{Namespace: own, Name: appv1.AppDefaultsName}})
 	}
 	all := &stored.AppDefaultsList{}
-	if obj.GetNamespace() != r.defaults.own || r.Client.List(ctx, all, client.UnsafeDisableDeepCopy) != nil {
+	if r.Client.List(ctx, all, client.UnsafeDisableDeepCopy) != nil {
 		return requests
 	}
 	for i := range all.Items { // Their default sizes may be defined here.

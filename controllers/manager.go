@@ -45,7 +45,7 @@ const fieldOwner = "app-operator"
 const reconcileTimeout = 2 * time.Minute
 
 // syncTimeout is how long a controller waits for its caches before the manager ends. A kind that cannot be listed does not end the manager: a
-// metric is set, and the manager is not ready until each kind was listed once. The lists of children wait for those of the kinds (package budget).
+// metric is set, and the manager is not ready until each kind was listed once. The lists of children wait for the lists of the kinds (package budget).
 const syncTimeout = 365 * 24 * time.Hour
 
 // renewDeadline is how long a leader tries to renew its lease where the options leave that to controller-runtime.

@@ -182,7 +182,7 @@ func (r *run) completeResult(ctx context.Context, p *objectPlan, done result, er
 
 // rewriteOverridden writes once more the fields that the API server has not kept, and notes the fields that it does not keep then either.
 // The first time the cause may be server-side apply itself: a struct is removed with its last field, although the empty struct is stated. An
-// error of the second write comes with the result of the first one.
+// error of the second write comes with the result of the first write.
 func (r *run) rewriteOverridden(ctx context.Context, p *objectPlan, done result) (result, error) {
 	for _, last := range []bool{false, true} {
 		diff, err := r.comparer.Diff(p.wanted, p.live)

@@ -49,18 +49,19 @@ func (e *Engine) Scale(ctx context.Context, request ScaleRequest, mode Mode) (Ou
 		return out, nil
 	}
 	p := newKnownPlan(&Object{Desired: d, Live: d}, appsv1.SchemeGroupVersion.WithKind("Deployment"), Scaled)
-	of := &Request{Owner: req.Owner, Manager: req.Manager}
-	before := e.conflicts.snapshotOf(of, p)
+	of, before := &Request{Owner: req.Owner, Manager: req.Manager}, fight{}
 	if known {
 		// It has had this number, and another writer has changed it.
-		retry, fighting := e.conflicts.noteRepair(of, p)
-		if fighting {
+		before = e.conflicts.snapshotOf(of, p)
+		if retry, fighting := e.conflicts.noteRepair(of, p); fighting {
 			return out, fieldConflict(p, e.withManagers(ctx, p, d), fieldpath.NewSet(children.ReplicasPath), retry)
 		}
 	}
 	scale, err := e.patchScale(ctx, req)
 	if err != nil {
-		e.conflicts.restoreSnapshot(of, p, before) // A request that failed is no sign of a conflict.
+		if known { // A request that failed is no sign of a conflict.
+			e.conflicts.restoreSnapshot(of, p, before)
+		}
 		return out, e.classifyError(p, err)
 	}
 	if known {

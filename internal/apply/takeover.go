@@ -249,8 +249,8 @@ func (r *run) planTransfer(p *objectPlan, live client.Object) (*transfer, error)
 	return t, nil
 }
 
-// listsToTransfer returns the lists whose items become ours alone: those of the type, and at the first take-over those that only an adopted
-// object has from others.
+// listsToTransfer returns the lists whose items become ours alone: the exclusive lists of the type, and at the first take-over also its adopted
+// lists.
 func (r *run) listsToTransfer(p *objectPlan, live client.Object) []fieldpath.Path {
 	row := children.TypeOf(p.object.Desired)
 	begins := p.moves && !fields.LeavesTemplate(p.wanted)

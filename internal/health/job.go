@@ -2,6 +2,7 @@ package health
 
 import (
 	"cmp"
+	"fmt"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -30,6 +31,11 @@ func JobEndedBy(job *batchv1.Job, by batchv1.JobConditionType) bool {
 // JobSuspended reports whether a Job that has not ended is suspended: by its creator, or by a queue such as Kueue.
 func JobSuspended(job *batchv1.Job) bool {
 	return JobEnd(job) == nil && ptr.Deref(job.Spec.Suspend, false)
+}
+
+// SuspendedJobMessage returns the message of a condition about a suspended Job, with the command that resumes it.
+func SuspendedJobMessage(job *batchv1.Job) string {
+	return fmt.Sprintf(messageJobSuspended, job.Name, job.Namespace, job.Name)
 }
 
 // JobPodPatience is the time after which a Job without a pod is reported: nothing in the status of the Job has the reason.

@@ -25,6 +25,9 @@ const (
 	messagePodsNotYetThere = ", %d not created yet; if this persists, see \"kubectl describe statefulset/%s -n %s\""
 )
 
+// messageJobSuspended is the text of conditions on a suspended Job.
+const messageJobSuspended = "Job %s is suspended, and has not started; a queue resumes it, or: kubectl patch job -n %s %s --type=merge -p '{\"spec\":{\"suspend\":false}}'"
+
 // The texts of conditions on auxiliary objects.
 const (
 	messageIngressNoAddress  = "Ingress %s has no address yet. Some controllers never write one; otherwise, check that a controller serves its class"

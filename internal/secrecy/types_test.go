@@ -13,7 +13,7 @@ import (
 	"huolala.cn/app-operator/internal/secrecy"
 )
 
-// podTemplateIn returns the pod template below a value of a Go type, with the path of its JSON fields; nil if there is none.
+// podTemplateIn returns the first pod template in a struct, nil if there is none.
 func podTemplateIn(v reflect.Value) *corev1.PodTemplateSpec {
 	if v.Kind() != reflect.Struct {
 		return nil

@@ -15,7 +15,7 @@ var readAnnotations = map[string]int{
 	appv1.AnnotationPromote: 64, appv1.AnnotationAbort: 64,
 }
 
-// ReadAnnotations returns the names of the annotations that reconciles read, sorted: a change of one of them changes the effect of a spec.
+// ReadAnnotations returns the sorted names of the annotations that reconciles read. A change of such an annotation changes the effect of a spec.
 func ReadAnnotations() []string { return slices.Sorted(maps.Keys(readAnnotations)) }
 
 // AnnotationLimit returns the maximum length in bytes of the value of an annotation that the cache keeps as it is. ok is false for an annotation

@@ -6,7 +6,6 @@ const (
 	messageNoRun          = "no run was due yet"
 	messageNeverDue       = "the schedule never comes"
 	messageSuspended      = "spec.suspended is true: no run starts"
-	messageJobSuspended   = "Job %s is suspended, and has not started; a queue resumes it, or: kubectl patch job -n %s %s --type=merge -p '{\"spec\":{\"suspend\":false}}'"
 	messageRunning        = "Job %s runs since %s UTC"
 	messageRunningCause   = "Job %s runs, and its pod does not: %s"
 	messageRunWithoutPod  = "Job %s has no pod after %s; kubectl describe job -n %s %s names the cause"

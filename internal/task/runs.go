@@ -121,8 +121,7 @@ func verdictOf(task *appv1.Task, seen *observed, live *batchv1.CronJob, t *timin
 	case running:
 		return verdictOfRun(task, seen, live)
 	case suspended >= 0:
-		return health.Verdict{Ready: true, Reason: appv1.ReasonNoRun, Message: fmt.Sprintf(messageJobSuspended,
-			seen.jobs[suspended].Name, task.Namespace, seen.jobs[suspended].Name)}
+		return health.Verdict{Ready: true, Reason: appv1.ReasonNoRun, Message: health.SuspendedJobMessage(&seen.jobs[suspended])}
 	case last != nil && last.Result == appv1.TaskUnknown:
 		return health.Verdict{Ready: true, Reason: appv1.ReasonNoRun, Message: fmt.Sprintf(messageRunDeleted, last.Job)}
 	case live.Status.LastSuccessfulTime == nil && (last == nil || last.Result != appv1.TaskSucceeded):

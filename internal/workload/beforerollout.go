@@ -140,7 +140,7 @@ func (c decider) whyJob(job *jobDecision) error {
 	case live == nil:
 		waits.Message = fmt.Sprintf(messageJobStarts, job.name)
 	case health.JobSuspended(live):
-		waits.Message = fmt.Sprintf(messageJobSuspended, job.name, namespace, job.name)
+		waits.Message = health.SuspendedJobMessage(live)
 	case health.JobEndedBy(live, batchv1.JobFailed):
 		serves := ""
 		if c.seen.Deployment() != nil {

@@ -144,7 +144,7 @@ func readReplicaSet(ctx context.Context, live client.Reader, namespace, name str
 // heldRecord is the result of a wish for a hold: one of its fields is set.
 type heldRecord struct {
 	source *holdSource
-	// ask is the ReplicaSet to read before the decision.
+	// ask names the ReplicaSet that the decision needs and that has not been read.
 	ask *need
 	// refusal is the reason for a missing record.
 	refusal error

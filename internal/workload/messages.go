@@ -50,7 +50,6 @@ const (
 	messageAutoscalerExists      = "HorizontalPodAutoscaler %[1]s scales Deployment %[2]s already. Delete HorizontalPodAutoscaler %[1]s, or remove spec.autoscaling"
 	messageJobStarts             = "Job %s, which runs the command before the rollout, has no pod yet"
 	messageJobStarted            = "Job %s runs the command before the rollout"
-	messageJobSuspended          = "Job %s is suspended, and has not started; a queue resumes it, or: kubectl patch job -n %s %s --type=merge -p '{\"spec\":{\"suspend\":false}}'"
 	messageJobRuns               = "Job %s runs the command since %s UTC"
 	messageJobWaits              = "Job %s waits for the end of %s, which runs the command for an earlier change"
 	messageJobDeleted            = "Job %s is being deleted; the command runs again once it is gone"

@@ -231,8 +231,8 @@ func aboutDatabase(in *Input, want *decision, done *ApplyResult, _ string) liveR
 	return live
 }
 
-// StatusOf returns the status of the live Deployment of an observation, with any controller, and of the Service of the owner, and the health of
-// the pods. today are the inputs of a new workload, none for a Deployment that was built by others.
+// StatusOf returns the status of the live Deployment of an observation and of the Service of the owner, and the health of the pods. The Deployment
+// may have any controller. today are the inputs of a new workload, the zero value for a Deployment that others have built.
 func StatusOf(in *Input, seen *Observed, today resource.BuildInputs) (appv1.WorkloadStatus, health.Verdict) {
 	live := seen.Deployment()
 	status := withoutFigures(in, seen)
@@ -246,7 +246,8 @@ func StatusOf(in *Input, seen *Observed, today resource.BuildInputs) (appv1.Work
 	return withInputs(status, live, today), podsOf(seen.Verdict, seen.Service)
 }
 
-// MissingStatus is StatusOf for an owner without a Deployment. lost is true if there was one that cannot be rebuilt.
+// MissingStatus returns the status of an owner without a Deployment, and the health of the pods. lost is true if there was a Deployment that cannot
+// be rebuilt.
 func MissingStatus(in *Input, seen *Observed, lost bool) (appv1.WorkloadStatus, health.Verdict) {
 	status, before := withoutFigures(in, seen), &in.Before.Workload
 	if lost || in.Tier != "" {

@@ -1,5 +1,5 @@
 // Package workload reconciles one workload of any kind: a Deployment, or the StatefulSet of a database, with its Service and its auxiliary
-// objects. It observes the live objects (Observed), decides which spec is in force (decision), applies that spec (ApplyResult), and reports
+// objects. A reconcile observes the live objects (Observed), decides which spec is in force (decision), applies that spec (ApplyResult), and reports
 // (Result). Each of these values is made once. The kinds make the Input, and write the Result to their status.
 package workload
 
@@ -122,7 +122,7 @@ func (r *Reconciler) ReconcileObserved(ctx context.Context, in *Input, observed 
 	return newResult(in, want, done)
 }
 
-// maxRounds is how often decideSpec is called at most: it can ask for a ReplicaSet, and for content.
+// maxRounds is the maximum number of calls of decideSpec for a reconcile: a decision can need a ReplicaSet, and content.
 const maxRounds = 3
 
 // reachDecision returns the decision on the spec in force, and the observation with everything that was read for the decision.

@@ -241,7 +241,8 @@ func keptMarks(marks map[string]string) map[string]any {
 	return found
 }
 
-// writeManifests prints the manifests of objects, or writes each into a file of the folder: none if one of these files exists with another content.
+// writeManifests prints the manifests of objects, or writes each manifest into a file of the folder. If a file exists with another content,
+// writeManifests writes no file.
 func (r *root) writeManifests(folder string, objects []object) error {
 	var files []outputFile
 	for _, obj := range objects {
