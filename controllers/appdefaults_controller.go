@@ -127,7 +127,6 @@ func (r *AppDefaultsReconciler) recountHandler() handler.EventHandler {
 			enqueueIf(ctx, e.ObjectNew, queue, func(ns string) bool { return changed || rolloutChanged(e) && r.inWaves(ctx, ns) })
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
-			r.judged.forgetJudgement(e.Object.GetUID())
 			enqueue(ctx, e.Object, queue)
 		},
 	}
@@ -150,6 +149,7 @@ func (r *AppDefaultsReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 	switch err := r.Client.Get(ctx, req.NamespacedName, found); {
 	case apierrors.IsNotFound(err):
 		defaultsValid.DeleteLabelValues(req.Namespace)
+		r.judged.keepLatest(req.Namespace, nil)
 		return ctrl.Result{}, nil
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("read AppDefaults %s: %w", req.NamespacedName, err)

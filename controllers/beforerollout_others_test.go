@@ -99,7 +99,11 @@ func TestCommandAndEarlierCanary(t *testing.T) {
 		w.runs("the command has succeeded", "nginx:2", "nginx:3")
 		w.clock.SetTime(w.clock.Now().Add(time.Minute))
 		w.setSpec(name, canary("nginx:4"))
+		w.sent()
 		w.settle(name)
+		if got := w.sent(); len(got) != 1 || !containsAll(got[0], appv1.ReasonBeforeRolloutStarted, "the canary in Deployment web-canary is removed") {
+			t.Errorf("another command: the events are %q", got)
+		}
 		w.runs("another command runs", "nginx:2", "")
 		w.endJob(batchv1.JobFailed)
 		w.settle(name)

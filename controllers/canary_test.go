@@ -102,6 +102,42 @@ func (w *world) release(kindName string) *appv1.CanaryStatus {
 	return decodeStatus[appv1.ReleaseStatus](w.t, live).Canary
 }
 
+// TestCanaryEventWithoutStatus has the write of the status fail once for each step of a canary: the step has its event all the same, once.
+func TestCanaryEventWithoutStatus(t *testing.T) {
+	forNames(t, heldKinds(), func(t *testing.T, name string) {
+		w := newWorld(t, newStored(t, kindNamed(t, name), canarySpecOf(name, "nginx:1", byHand)))
+		w.generations = true
+		w.settle(name)
+		w.run(name, w.replicaSet("web-1"))
+		w.settle(name)
+		for _, step := range []struct {
+			reason string
+			begin  func()
+		}{
+			{appv1.ReasonCanaryStarted, func() { w.setSpec(name, canarySpecOf(name, "nginx:2", byHand)) }},
+			{appv1.ReasonCanaryAborted, func() { w.annotate(name, appv1.AnnotationAbort, string(w.canary().UID)) }},
+		} {
+			step.begin()
+			w.sent()
+			w.fail = func(verb string, _ client.Object) error {
+				if verb != "status" {
+					return nil
+				}
+				w.fail = nil
+				return errors.New("the API server is busy")
+			}
+			if _, err := w.reconcile(name); err == nil {
+				t.Fatalf("%s: the status was written", step.reason)
+			}
+			w.settle(name)
+			steps := slices.DeleteFunc(w.sent(), func(event string) bool { return !strings.Contains(event, step.reason) })
+			if len(steps) != 1 || !strings.Contains(steps[0], "web-canary") {
+				t.Errorf("%s: the events are %q", step.reason, steps)
+			}
+		}
+	})
+}
+
 // TestCanaryPromoted starts a canary, waits without a request, also after a restart of the operator, and promotes it by the annotation. The
 // annotation stays, and promotes nothing later.
 func TestCanaryPromoted(t *testing.T) {

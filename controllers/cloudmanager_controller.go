@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
 	"huolala.cn/app-operator/internal/database"
+	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/internal/tiers"
@@ -58,7 +60,8 @@ func (r *CloudManagerReconciler) reconcileSteps(ctx context.Context, obj *appv1.
 	repaired := r.repairPrevious(ctx, plan)
 	removed, err := r.removePrevious(ctx, plan)
 	if err = reconciler.Aggregate(append(plan.Errors(), retained, repaired, err)...); errors.Is(err, reconciler.ErrStale) {
-		return reconciler.Report{}, err
+		_, report := plan.Report(&obj.Status, removed)
+		return reconciler.Report{Event: report.Event}, err
 	}
 	status, report := plan.Report(&obj.Status, removed)
 	obj.Status = status
@@ -92,7 +95,7 @@ func (r *CloudManagerReconciler) observeTiers(ctx context.Context, cm *appv1.Clo
 		plan.Tiers = append(plan.Tiers, tiers.State{
 			Row: row, Name: in.Name, Availability: tiers.AvailabilityOf(seen.Object, cm), Existed: in.HadWorkload(),
 			LacksSecret: tiers.LacksSecret(seen.Pods), Previous: previous[row.Role],
-			PreviousSpec: tiers.RecordOfOnly(previous[row.Role], in.OwnsRecord),
+			PreviousSpec: tiers.RecordOfOnly(previous[row.Role], func(obj client.Object) bool { return tiers.HasRole(obj) && in.OwnsRecord(obj) }),
 		})
 	}
 	return observed, plan, nil
@@ -110,10 +113,32 @@ func (r *CloudManagerReconciler) observeTier(ctx context.Context, in *workload.I
 func (r *CloudManagerReconciler) applyTier(ctx context.Context, plan *tiers.Plan, i int, tier *observedTier) {
 	decided := plan.Decide(i)
 	in := newTierInput(plan.SpecInForce(i), tiers.Rows[i].Role, tier.errs, decided.Action != tiers.Applied)
+	in.Former = plan.Tiers[i].Previous
 	done, err := r.ReconcileObserved(ctx, in, tier.seen, r.tierApplier(tiers.Rows[i].Role, plan.NeedsSecretCheck(), false))
 	plan.NoteOutcome(i, decided, tiers.AvailabilityOf(done.Seen.Object, plan.CloudManager), tiers.Outcome{
 		Report: done.Report, Err: err, LastApplied: done.LastApplied, Status: done.Status.Workload, SecretChecked: done.SecretChecked,
+		Service: r.serviceState(tiers.WithRecord(plan.CloudManager, tiers.Rows[i].Role, done.LastApplied), &plan.Tiers[i], done.Seen),
 	})
+}
+
+// serviceState returns the state of a tier's Service after the apply of the spec in force. A plan has what follows, too, so in a plan a missing Service is there.
+func (r *CloudManagerReconciler) serviceState(cm *appv1.CloudManager, t *tiers.State, seen *workload.Observed) tiers.ServiceState {
+	var state tiers.ServiceState
+	component := t.Role.Component(cm)
+	if len(component.Ports) == 0 && t.Role == resource.TierIdentity { // The other tiers have a default port.
+		return state
+	}
+	service, wanted := seen.Service, component.ServiceName(component.Name)
+	switch {
+	case service == nil, service.Name != wanted:
+		state.Lacking = !r.IsPlan()
+	case !metav1.IsControlledBy(service, cm):
+		state.Lacking = true
+	case !r.IsPlan():
+		state.Pending = !health.Service(service).Ready
+		state.Grace = r.RemainingServiceGrace(service, t.ReadySince(cm, seen.At), seen.At)
+	}
+	return state
 }
 
 // tierApplier returns the function that applies the objects of a tier; see database.NewApplier for checkSecret and previous.

@@ -43,7 +43,7 @@ func (r *CloudManagerReconciler) repairPrevious(ctx context.Context, plan *tiers
 		if past == nil {
 			continue
 		}
-		event, err := r.repairTier(ctx, past, plan.Tiers[i].Role)
+		event, err := r.repairTier(ctx, past, plan.Tiers[i].Role, plan.Tiers[i].Role.Component(plan.CloudManager))
 		errs = append(errs, err)
 		plan.NoteRepair(i, event)
 	}
@@ -57,8 +57,10 @@ func newPreviousInput(past *appv1.CloudManager, role resource.Tier) *workload.In
 	return in
 }
 
-// repairTier repairs the objects of a tier by an earlier name.
-func (r *CloudManagerReconciler) repairTier(ctx context.Context, past *appv1.CloudManager, role resource.Tier) (event reconciler.Event, err error) {
+// repairTier repairs the objects of a tier by an earlier name. The Service of the present component has its node ports.
+func (r *CloudManagerReconciler) repairTier(
+	ctx context.Context, past *appv1.CloudManager, role resource.Tier, present *appv1.Component,
+) (event reconciler.Event, err error) {
 	in := newPreviousInput(past, role)
 	seen, err := r.observeTier(ctx, in)
 	if err != nil || in.Paused {
@@ -68,7 +70,7 @@ func (r *CloudManagerReconciler) repairTier(ctx context.Context, past *appv1.Clo
 	if last == nil || err != nil {
 		return event, err
 	}
-	done := r.tierApplier(role, false, true)(ctx, in, seen, last, workload.How{Earlier: true})
+	done := r.tierApplier(role, false, true)(ctx, in, seen, last.WithoutNodePorts(present.Ports), workload.How{Earlier: true})
 	return done.EventOf(), done.Err
 }
 
@@ -82,7 +84,7 @@ func (r *CloudManagerReconciler) removePrevious(ctx context.Context, plan *tiers
 		}
 		for _, obj := range plan.Tiers[i].Previous {
 			if set, ok := obj.(*appsv1.StatefulSet); ok {
-				secret, err := database.PreviousSecret(ctx, &r.Reconciler, set)
+				secret, err := database.PreviousSecret(ctx, &r.Reconciler, plan.CloudManager, set)
 				if err != nil {
 					errs = append(errs, err)
 					continue
@@ -104,5 +106,6 @@ func (r *CloudManagerReconciler) removePrevious(ctx context.Context, plan *tiers
 			r.Records.Forget(workload.Key{Manager: resource.KindCloudManager.FieldManager(), Owner: client.ObjectKeyFromObject(plan.CloudManager), Workload: obj.GetName()})
 		}
 	}
-	return done.Changes(), reconciler.Aggregate(append(errs, database.LookAgain(err))...)
+	// An object that has finalizers is still there.
+	return done.Changes(), reconciler.Aggregate(append(errs, database.LookAgain(err), done.Trouble())...)
 }

@@ -19,6 +19,7 @@ const (
 	messageDeploymentMissing   = "Deployment %s does not exist. Create it, or set spec.template to let the operator create it"
 	messageDeploymentDeleted   = "Waiting for Deployment %s to be deleted. If the deletion does not end, check its metadata.finalizers: each names a controller that the deletion waits for"
 	messageNotScaled           = "Deployment %s is not scaled to %d replicas while spec.paused is true"
+	messageNumberOverridden    = "Deployment %s has %d replicas in place of %d: another writer, or a policy of the cluster, changes the number"
 	messageScaled              = "Deployment %s is scaled to %d replicas"
 	messageOnlyScaled          = "; it existed before, so the operator only scales it and does not use spec.template"
 	messageUpgradeable         = "no operation is in progress that an upgrade would interrupt"

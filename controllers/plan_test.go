@@ -80,7 +80,7 @@ func TestPendingAfterFailure(t *testing.T) {
 	} {
 		app := &appv1.App{Spec: appv1.AppSpec{Paused: c.paused}}
 		app.Status.Pending = []string{"1 object changes"}
-		(&Deps{Pending: newPendingPlans()}).reportPending(t.Context(), &kind{}, app, 1, &c.report)
+		(&Deps{Pending: newPendingPlans()}).reportPending(t.Context(), &kind{}, app, &c.report)
 		if kept := len(app.Status.Pending) == 1; kept != c.kept {
 			t.Errorf("%s: what waits is kept is %t: %q", name, kept, app.Status.Pending)
 		}

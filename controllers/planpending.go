@@ -13,9 +13,8 @@ import (
 	"huolala.cn/app-operator/internal/workload"
 )
 
-// reportPending states in the status what waits, and computes it again only if that can have changed. seen is the generation that the
-// status spoke of.
-func (s *Deps) reportPending(ctx context.Context, k *kind, obj reconciler.Resource, seen int64, report *reconciler.Report) {
+// reportPending states in the status what waits, and computes it again only if that can have changed: a new operator does so once.
+func (s *Deps) reportPending(ctx context.Context, k *kind, obj reconciler.Resource, report *reconciler.Report) {
 	status, name := obj.CommonStatus(), pendingKey{manager: k.manager, owner: client.ObjectKeyFromObject(obj)}
 	switch {
 	case report.Pause == reconciler.NotPaused && isPaused(obj):
@@ -27,8 +26,7 @@ func (s *Deps) reportPending(ctx context.Context, k *kind, obj reconciler.Resour
 	}
 	cause := pendingCause(obj, report)
 	known, ok := s.Pending.get(name)
-	if len(status.Pending) > 0 && (ok && known == cause || !ok && seen == obj.GetGeneration()) {
-		s.Pending.set(name, cause)
+	if len(status.Pending) > 0 && ok && known == cause {
 		return
 	}
 	bounded, cancel := context.WithTimeout(ctx, pendingTimeout)

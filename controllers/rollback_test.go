@@ -139,6 +139,40 @@ func TestRollbackAndHold(t *testing.T) {
 	})
 }
 
+// TestRollbackAndOlderHold holds a ReplicaSet that is older than the last good one while a spec is rolled back: after the hold, the rollback is in
+// force again, with the last good ReplicaSet.
+func TestRollbackAndOlderHold(t *testing.T) {
+	forNames(t, heldKinds(), func(t *testing.T, name string) {
+		w := newWorld(t, newStored(t, kindNamed(t, name), onStall(name, "nginx:0")))
+		w.settle(name)
+		w.run(name, w.replicaSet("web-0"))
+		w.settle(name)
+		w.endPods()
+		w.setSpec(name, onStall(name, "nginx:1"))
+		w.settle(name)
+		w.run(name, w.replicaSet("web-1"))
+		w.settle(name)
+		w.setSpec(name, onStall(name, "nginx:none"))
+		w.settle(name)
+		w.replicaSet("web-2")
+		w.stall(name)
+		w.settle(name)
+		for _, step := range []struct{ what, hold, image, condition string }{
+			{"rolled back", "", "nginx:1", "Applied=False/RolledBack"},
+			{"held", "web-0", "nginx:0", "Applied=False/Held"},
+			{"let go", "", "nginx:1", "Applied=False/RolledBack"},
+			{"idle", "", "nginx:1", "Applied=False/RolledBack"},
+		} {
+			w.annotate(name, appv1.AnnotationHold, step.hold)
+			w.settle(name)
+			w.stands(step.what, name, step.condition)
+			if got := w.image(); got != step.image {
+				t.Errorf("%s: the image is %s, want %s", step.what, got, step.image)
+			}
+		}
+	})
+}
+
 // endPods deletes all pods, and raises the generation of the Deployment as the API server does for another template.
 func (w *world) endPods() {
 	w.t.Helper()

@@ -376,6 +376,31 @@ func TestTaskPaused(t *testing.T) {
 	}
 }
 
+// TestPausedTaskFollowsValues changes a value that waits already: the status says what waits now, also where a new operator has seen nothing of the
+// change.
+func TestPausedTaskFollowsValues(t *testing.T) {
+	w := newWorld(t, newStored(t, kindNamed(t, "App"), flowSpec("App", "nginx:1", onePort)), newStored(t, kindNamed(t, "Task"), taskOfApp))
+	w.settle("App")
+	w.settle("Task")
+	w.setSpec("Task", withField(taskOfApp, `"paused":true`))
+	for _, step := range []struct {
+		image string
+		begin func()
+	}{{"nginx:2", func() {}}, {"nginx:3", func() {}}, {"nginx:4", w.restart}} {
+		w.setSpec("App", flowSpec("App", step.image, onePort))
+		w.settle("App")
+		step.begin()
+		w.requests = nil
+		w.settle("Task")
+		w.wrote(step.image, "try CronJob web", "status Task web")
+		if got := strings.Join(w.taskStatus().Pending, "\n"); !strings.Contains(got, step.image) {
+			t.Errorf("%s waits, and the status has %s", step.image, got)
+		}
+		w.settle("Task")
+		w.wrote(step.image + " waits")
+	}
+}
+
 // TestTaskFails has runs fail: the status and an event say which, and what to do, each time. No message has a line of the output.
 func TestTaskFails(t *testing.T) {
 	w := newTaskWorld(t, taskOfApp)

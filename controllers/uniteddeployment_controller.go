@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -188,12 +189,18 @@ func (r *UnitedDeploymentReconciler) scaleDeployment(ctx context.Context, ud *ap
 func syncedCondition(ud *appv1.UnitedDeployment, live *appsv1.Deployment, err error) metav1.Condition {
 	wanted := ptr.Deref(ud.Spec.Replicas, 1)
 	c := metav1.Condition{Type: appv1.ConditionSynced, Status: metav1.ConditionFalse, ObservedGeneration: ud.Generation}
+	differs := live == nil || ptr.Deref(live.Spec.Replicas, 1) != wanted
+	var stalled *reconciler.StalledError
+	conflict := errors.As(err, &stalled) && stalled.Reason == appv1.ReasonScaleConflict
 	switch {
-	case err != nil:
+	case err != nil && (differs || conflict || !ownsTemplate(ud, live)): // Trouble with the other objects of a template is no trouble of the number.
 		c.Reason, c.Message = reconciler.ReasonAndMessageOf(err)
-	case ud.Spec.Paused && (live == nil || ptr.Deref(live.Spec.Replicas, 1) != wanted):
+	case ud.Spec.Paused && differs:
 		c.Reason = appv1.ReasonPaused
 		c.Message = fmt.Sprintf(messageNotScaled, ud.Spec.DeploymentName, wanted)
+	case live != nil && differs:
+		c.Reason = appv1.ReasonOverridden
+		c.Message = fmt.Sprintf(messageNumberOverridden, ud.Spec.DeploymentName, ptr.Deref(live.Spec.Replicas, 1), wanted)
 	default:
 		c.Status, c.Reason = metav1.ConditionTrue, appv1.ReasonSynced
 		c.Message = fmt.Sprintf(messageScaled, ud.Spec.DeploymentName, wanted)

@@ -124,6 +124,11 @@ func TestOwnsTemplate(t *testing.T) {
 
 // TestSyncedCondition says whether the Deployment has the wanted number of pods, and why not.
 func TestSyncedCondition(t *testing.T) {
+	ofTemplate := func(replicas int32) *appsv1.Deployment {
+		d := newPlainDeployment("held", replicas)
+		d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{appv1.LabelUnitedDeployment: newHolder("held", 2).Name}}
+		return d
+	}
 	for name, c := range map[string]struct {
 		paused, template bool
 		live             *appsv1.Deployment
@@ -134,6 +139,11 @@ func TestSyncedCondition(t *testing.T) {
 		"scaled":                    {false, false, newPlainDeployment("held", 2), nil, "True/Synced", []string{"held is scaled to 2"}},
 		"scaled only":               {false, true, newPlainDeployment("held", 2), nil, "True/Synced", []string{"does not use spec.template"}},
 		"an error":                  {false, false, nil, reconciler.Stalled(appv1.ReasonScaleConflict, "why"), "False/ScaleConflict", []string{"why"}},
+		"others change the number":  {false, false, newPlainDeployment("held", 3), nil, "False/Overridden", []string{"has 3 replicas in place of 2"}},
+		"a template with an error":  {false, true, ofTemplate(2), reconciler.Stalled("Invalid", "why"), "True/Synced", nil},
+		"an error of the number":    {false, true, ofTemplate(3), reconciler.Stalled("Invalid", "why"), "False/Invalid", []string{"why"}},
+		"a conflict of a template":  {false, true, ofTemplate(2), reconciler.Stalled(appv1.ReasonScaleConflict, "why"), "False/ScaleConflict", []string{"why"}},
+		"not the template's":        {false, true, newPlainDeployment("held", 2), reconciler.Stalled("Invalid", "why"), "False/Invalid", []string{"why"}},
 		"paused, and it holds":      {true, false, newPlainDeployment("held", 2), nil, "True/Synced", nil},
 		"paused, and it does not":   {true, false, newPlainDeployment("held", 3), nil, "False/Paused", []string{"not scaled to 2"}},
 		"paused, and there is none": {true, true, nil, nil, "False/Paused", []string{"spec.paused"}},

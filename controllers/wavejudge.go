@@ -39,17 +39,19 @@ type judgement struct {
 	rolledBack, rolledBackEarlier bool
 }
 
-// judgements remembers the judgement on each resource: most have not changed since the last survey. The zero value is ready for use.
+// judgements has the judgements of the latest survey of each AppDefaults, by the namespace of the AppDefaults: most resources have not changed
+// since. The zero value is ready for use.
 type judgements struct {
-	mu    sync.Mutex
-	known map[types.UID]*judgement
+	mu       sync.Mutex
+	bySurvey map[string]map[types.UID]*judgement
 }
 
 // judgeResource returns the judgement on a resource with a Deployment, nil for none. A resource beyond the maximum numbers of reads is
 // exempt until another survey reads it.
 func (s *survey) judgeResource(ctx context.Context, k *kind, obj stored.Observed, live *appsv1.Deployment, in *namespaceSurvey) (*judgement, error) {
 	sum := sumRecords(live)
-	if known := s.memory.findJudgement(obj, sum, in.version); known != nil {
+	if known := s.findJudgement(obj, sum, in.version); known != nil {
+		s.judged[obj.GetUID()] = known
 		return known, nil
 	}
 	spec, of := obj, live
@@ -67,7 +69,7 @@ func (s *survey) judgeResource(ctx context.Context, k *kind, obj stored.Observed
 	}
 	made := newJudgement(k, spec, of, in)
 	made.record = sum
-	s.memory.rememberJudgement(obj.GetUID(), made)
+	s.judged[obj.GetUID()] = made
 	return made, nil
 }
 
@@ -101,32 +103,32 @@ func sumRecords(live *appsv1.Deployment) [sha256.Size]byte {
 	return sha256.Sum256([]byte(live.Annotations[appv1.AnnotationLastAppliedInputs] + "\n" + live.Annotations[appv1.AnnotationHeld]))
 }
 
-// findJudgement returns the judgement that is remembered for a state, nil for none.
-func (j *judgements) findJudgement(obj stored.Observed, record [sha256.Size]byte, version string) *judgement {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	known := j.known[obj.GetUID()]
+// findJudgement returns the judgement of the survey before for a state, nil for none.
+func (s *survey) findJudgement(obj stored.Observed, record [sha256.Size]byte, version string) *judgement {
+	known := s.before[obj.GetUID()]
 	if known == nil || known.generation != obj.GetGeneration() || known.record != record || known.version != version {
 		return nil
 	}
 	return known
 }
 
-// rememberJudgement keeps the judgement on a resource.
-func (j *judgements) rememberJudgement(uid types.UID, made *judgement) {
+// ofLatest returns the judgements of the latest survey of a namespace's AppDefaults.
+func (j *judgements) ofLatest(namespace string) map[types.UID]*judgement {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.known == nil {
-		j.known = map[types.UID]*judgement{}
-	}
-	j.known[uid] = made
+	return j.bySurvey[namespace]
 }
 
-// forgetJudgement drops the judgement on a resource that is gone.
-func (j *judgements) forgetJudgement(uid types.UID) {
+// keepLatest keeps the judgements of a survey in place of those of the survey before; none for AppDefaults that are gone.
+func (j *judgements) keepLatest(namespace string, made map[types.UID]*judgement) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	delete(j.known, uid)
+	if j.bySurvey == nil {
+		j.bySurvey = map[string]map[types.UID]*judgement{}
+	}
+	if delete(j.bySurvey, namespace); len(made) > 0 {
+		j.bySurvey[namespace] = made
+	}
 }
 
 // newJudgement judges a resource by the records on its Deployment, nil for none.

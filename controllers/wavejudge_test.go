@@ -16,7 +16,7 @@ func TestJudgementsFollowTheirSources(t *testing.T) {
 	judge := func() *judgement {
 		t.Helper()
 		f.look()
-		return f.leader.judged.known[types.UID("uid-of-app-web-0")]
+		return f.leader.judged.ofLatest("platform")[types.UID("uid-of-app-web-0")]
 	}
 	first := judge()
 	if first == nil || !first.current || judge() != first {
@@ -41,8 +41,8 @@ func TestJudgementsFollowTheirSources(t *testing.T) {
 	if fourth := judge(); fourth == third || !fourth.exempt {
 		t.Errorf("with another spec: %+v", fourth)
 	}
-	f.leader.judged.forgetJudgement(types.UID("uid-of-app-web-0"))
-	if len(f.leader.judged.known) > 0 {
+	f.remove(app)
+	if judge() != nil || len(f.leader.judged.bySurvey) > 0 {
 		t.Error("a resource that is gone is remembered")
 	}
 }

@@ -31,12 +31,13 @@ type survey struct {
 	members  []waves.Member
 	messages map[waves.ID]string
 
-	of          string
-	deps        *Deps
-	memory      *judgements
-	grants      map[waves.ID]waves.Grant
-	deployments map[types.NamespacedName]*appsv1.Deployment
-	namespaces  map[string]*namespaceSurvey
+	of   string
+	deps *Deps
+	// before has the judgements of the survey before, judged those of this one.
+	before, judged map[types.UID]*judgement
+	grants         map[waves.ID]waves.Grant
+	deployments    map[types.NamespacedName]*appsv1.Deployment
+	namespaces     map[string]*namespaceSurvey
 	// reads is the number of resources read for a judgement, as the cache has only a part of them. unjudged is set if some are left.
 	reads    int
 	unjudged bool
@@ -55,9 +56,10 @@ type namespaceSurvey struct {
 // surveyResources returns the resources that the AppDefaults of a namespace count for.
 func (r *AppDefaultsReconciler) surveyResources(ctx context.Context, namespace string) (*survey, error) {
 	made := &survey{
-		messages: map[waves.ID]string{}, of: namespace, deps: &r.Deps, memory: &r.judged, deployments: map[types.NamespacedName]*appsv1.Deployment{},
-		namespaces: map[string]*namespaceSurvey{},
+		messages: map[waves.ID]string{}, of: namespace, deps: &r.Deps, deployments: map[types.NamespacedName]*appsv1.Deployment{},
+		namespaces: map[string]*namespaceSurvey{}, before: r.judged.ofLatest(namespace),
 	}
+	made.judged = make(map[types.UID]*judgement, len(made.before))
 	// The order matters. A grant ends once its resource has seen its record in the cache, so the list has the record of each grant that has ended. A
 	// status that is newer than the record does not count as a status about the record.
 	made.grants = r.grants.All()
@@ -87,6 +89,7 @@ func (r *AppDefaultsReconciler) surveyResources(ctx context.Context, namespace s
 			return nil, err
 		}
 	}
+	r.judged.keepLatest(namespace, made.judged)
 	return made, nil
 }
 

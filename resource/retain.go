@@ -59,6 +59,18 @@ func (w *Workload) WithVolume(live *corev1.PersistentVolumeClaimSpec) *Workload 
 	return &kept
 }
 
+// WithoutNodePorts returns the workload with Services that leave the node ports of some ports to another one: the cluster has each once.
+func (w *Workload) WithoutNodePorts(taken []appv1.Port) *Workload {
+	kept := *w
+	kept.Ports = slices.Clone(w.Ports)
+	for i := range kept.Ports {
+		if slices.ContainsFunc(taken, func(port appv1.Port) bool { return port.NodePort == kept.Ports[i].NodePort }) {
+			kept.Ports[i].NodePort = 0
+		}
+	}
+	return &kept
+}
+
 // WithClaimTemplates returns the workload with the annotations of live claim templates that lack the guards, as a template is immutable. The
 // claims themselves get the guards.
 func (w *Workload) WithClaimTemplates(live []corev1.PersistentVolumeClaim) *Workload {

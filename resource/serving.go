@@ -117,8 +117,8 @@ func (w *Workload) SetReplicas(stated *int32, seen BuildOptions) {
 // for the initial number and for a change to or from 0: an autoscaler ignores a workload with 0 pods.
 func desiredReplicas(stated *int32, seen BuildOptions) *int32 {
 	switch {
-	case seen.Autoscaled:
-		return nil
+	case seen.Autoscaled, stated == nil && seen.LostReplicas != nil:
+		return seen.LostReplicas
 	case seen.Serving == nil || seen.Serving.Autoscaling == nil || seen.OtherAutoscaler:
 		return stated
 	}

@@ -89,6 +89,8 @@ type BuildOptions struct {
 	Selector map[string]string
 	// Inputs shape the pod template in addition to the spec; see ChooseInputs.
 	Inputs BuildInputs
+	// LostReplicas is the number of pods of a StatefulSet that was deleted without its pods and is created again; nil for any other object.
+	LostReplicas *int32
 	// Autoscaled is true if a HorizontalPodAutoscaler that is not from the spec decides the number of pods.
 	Autoscaled bool
 	// OtherAutoscaler is true if a HorizontalPodAutoscaler other than the workload's own targets the workload object.

@@ -33,7 +33,7 @@ func (w *Watch) Foresee() *Watch {
 // foreseenVersion is Version of a watch that follows nothing.
 func (f *foresight) foreseenVersion(ctx context.Context, w *Watch, name Object) (string, error) {
 	f.parent.mu.Lock()
-	m := f.parent.kinds[name.Kind]
+	m := f.parent.watched[f.parent.scopeOf(name)]
 	synced := m != nil && m.synced() && m.trouble == nil
 	f.parent.mu.Unlock()
 	if synced {

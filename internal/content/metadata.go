@@ -18,10 +18,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// metadata is the watch of one kind of objects.
+// scope is what one watch is of: the objects of a kind in a namespace, or in all if the namespace is empty. Where the manager watches some
+// namespaces, each has watches of its own: a namespace without the right to watch the kind is no trouble for another one.
+type scope struct{ kind, namespace string }
+
+// scopeOf returns the scope of the watch that has an object.
+func (w *Watch) scopeOf(o Object) scope {
+	if len(w.opts.Cache.DefaultNamespaces) == 0 {
+		return scope{kind: o.Kind}
+	}
+	return scope{kind: o.Kind, namespace: o.Namespace}
+}
+
+// metadata is one watch.
 type metadata struct {
-	reader cache.Cache
-	synced func() bool
+	// namespace is that of the scope.
+	namespace string
+	reader    cache.Cache
+	synced    func() bool
 	// trouble is why the last list or watch failed, nil once anything was heard since.
 	trouble error
 	// waited is set where a resource went on without the first list.
@@ -39,9 +53,9 @@ type object struct {
 	reading sync.Mutex
 }
 
-// ensureWatched begins the watch of a kind's metadata, and waits a moment for it.
-func (w *Watch) ensureWatched(ctx context.Context, kind string) error {
-	m, err := w.metadataOf(ctx, kind)
+// ensureWatched begins the watch of the metadata in a scope, and waits a moment for it.
+func (w *Watch) ensureWatched(ctx context.Context, of scope) error {
+	m, err := w.metadataOf(ctx, of)
 	if err != nil {
 		return err
 	}
@@ -70,8 +84,8 @@ func (w *Watch) ensureWatched(ctx context.Context, kind string) error {
 	return nil
 }
 
-// metadataOf returns the watch of a kind. The first call for a kind starts the watch.
-func (w *Watch) metadataOf(ctx context.Context, kind string) (*metadata, error) {
+// metadataOf returns the watch of a scope. The first call for a scope starts the watch.
+func (w *Watch) metadataOf(ctx context.Context, of scope) (*metadata, error) {
 	select {
 	case <-w.running:
 	case <-ctx.Done():
@@ -80,15 +94,19 @@ func (w *Watch) metadataOf(ctx context.Context, kind string) (*metadata, error) 
 	w.opening.Lock()
 	defer w.opening.Unlock()
 	w.mu.Lock()
-	known := w.kinds[kind]
+	known := w.watched[of]
 	w.mu.Unlock()
 	if known != nil || w.ctx.Err() != nil {
 		return known, w.ctx.Err()
 	}
-	m := &metadata{}
+	m, kind := &metadata{namespace: of.namespace}, of.kind
+	namespaces := w.opts.Cache.DefaultNamespaces
+	if of.namespace != "" {
+		namespaces = map[string]cache.Config{of.namespace: namespaces[of.namespace]}
+	}
 	own, err := cache.New(w.mgr.GetConfig(), cache.Options{
 		HTTPClient: w.mgr.GetHTTPClient(), Scheme: w.mgr.GetScheme(), Mapper: w.mgr.GetRESTMapper(),
-		DefaultNamespaces: w.opts.Cache.DefaultNamespaces,
+		DefaultNamespaces: namespaces,
 		DefaultTransform:  trimMetadata,
 		DefaultWatchErrorHandler: func(ctx context.Context, r *toolscache.Reflector, err error) {
 			w.noteTrouble(m, err)
@@ -114,7 +132,7 @@ func (w *Watch) metadataOf(ctx context.Context, kind string) (*metadata, error) 
 	}
 	m.reader, m.synced = own, registered.HasSynced
 	w.mu.Lock()
-	w.kinds[kind] = m
+	w.watched[of] = m
 	w.mu.Unlock()
 	w.caches.Go(func() { _ = own.Start(w.ctx) }) // It ends without an error, with the manager.
 	return m, nil
@@ -147,7 +165,7 @@ func (w *Watch) noteTrouble(m *metadata, err error) {
 	defer w.mu.Unlock()
 	if m.trouble == nil {
 		m.trouble = err
-		w.wakeAll()
+		w.wakeAll(m.namespace)
 	}
 }
 
@@ -155,7 +173,7 @@ func (w *Watch) noteTrouble(m *metadata, err error) {
 func (w *Watch) noteWorking(m *metadata) {
 	if m.trouble != nil || m.waited {
 		m.trouble, m.waited = nil, false
-		w.wakeAll()
+		w.wakeAll(m.namespace)
 	}
 }
 

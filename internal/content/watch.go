@@ -81,7 +81,7 @@ type Watch struct {
 	foresight *foresight
 
 	mu      sync.Mutex
-	kinds   map[string]*metadata
+	watched map[scope]*metadata
 	queues  map[string]Queue
 	objects map[Object]*object
 	owners  map[Owner]*owner
@@ -102,7 +102,7 @@ type owner struct {
 // New returns a watch that runs in the manager. It sends no request before a resource follows something.
 func New(mgr manager.Manager, opts Options) (*Watch, error) {
 	w := &Watch{
-		opts: opts, mgr: mgr, running: make(chan struct{}), kinds: map[string]*metadata{}, queues: map[string]Queue{},
+		opts: opts, mgr: mgr, running: make(chan struct{}), watched: map[scope]*metadata{}, queues: map[string]Queue{},
 		objects: map[Object]*object{}, owners: map[Owner]*owner{}, contents: newContents(),
 	}
 	return w, mgr.Add(w)
@@ -139,12 +139,12 @@ func (w *Watch) Follow(ctx context.Context, name Owner, objects []Object) error 
 		return nil
 	}
 	w.setObjects(name, objects)
-	kinds := map[string]bool{}
+	scopes := map[string]scope{}
 	for _, o := range objects {
-		kinds[o.Kind] = true
+		scopes[o.Kind] = w.scopeOf(o)
 	}
-	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
-		if err := w.ensureWatched(ctx, kind); err != nil {
+	for _, kind := range slices.Sorted(maps.Keys(scopes)) {
+		if err := w.ensureWatched(ctx, scopes[kind]); err != nil {
 			return err
 		}
 	}
@@ -189,10 +189,12 @@ func (w *Watch) setObjects(name Owner, objects []Object) {
 	}
 }
 
-// wakeAll has all resources that follow content looked at.
-func (w *Watch) wakeAll() {
+// wakeAll has all resources in a namespace looked at that follow content; an empty namespace is all.
+func (w *Watch) wakeAll(namespace string) {
 	for name := range w.owners {
-		w.wakeOwner(name, 0)
+		if namespace == "" || namespace == name.Namespace {
+			w.wakeOwner(name, 0)
+		}
 	}
 }
 
@@ -210,7 +212,7 @@ func (w *Watch) Version(ctx context.Context, name Object, known string) (string,
 		return w.foresight.foreseenVersion(ctx, w, name)
 	}
 	w.mu.Lock()
-	m, followed := w.kinds[name.Kind], w.objects[name]
+	m, followed := w.watched[w.scopeOf(name)], w.objects[name]
 	w.mu.Unlock()
 	if m == nil || followed == nil {
 		return "", ErrNotSynced

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -37,7 +39,7 @@ func (q *queue) AddAfter(r reconcile.Request, after time.Duration) {
 func newWatch() (*Watch, *clocktesting.FakePassiveClock, *metadata, *queue) {
 	clk := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
 	w := &Watch{
-		opts: Options{Clock: clk}, kinds: map[string]*metadata{}, queues: map[string]Queue{},
+		opts: Options{Clock: clk}, watched: map[scope]*metadata{}, queues: map[string]Queue{},
 		objects: map[Object]*object{}, owners: map[Owner]*owner{}, contents: newContents(),
 	}
 	q := &queue{}
@@ -147,6 +149,30 @@ func TestWake(t *testing.T) {
 	}
 	if len(w.objects)+len(w.owners) > 0 {
 		t.Errorf("what nobody follows is remembered: %v, %v", w.objects, w.owners)
+	}
+}
+
+// TestTroubleOfANamespace withdraws a right in one of two namespaces: each has watches of its own, and the resources of the other one are not woken.
+func TestTroubleOfANamespace(t *testing.T) {
+	w, _, all, q := newWatch()
+	elsewhere := Owner{"App", types.NamespacedName{Namespace: "elsewhere", Name: "shop"}}
+	w.setObjects(web, []Object{settings})
+	w.setObjects(elsewhere, []Object{{"ConfigMap", types.NamespacedName{Namespace: "elsewhere", Name: "settings"}}})
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "", errors.New("no"))
+	if w.noteTrouble(all, forbidden); len(q.woken) != 2 {
+		t.Errorf("the right in all namespaces is withdrawn: %q are woken", q.woken)
+	}
+	q.woken = nil
+	if w.noteTrouble(&metadata{namespace: "ns"}, forbidden); !slices.Equal(q.woken, []string{"web 0s"}) {
+		t.Errorf("the right in one namespace is withdrawn: %q are woken", q.woken)
+	}
+
+	if got := w.scopeOf(settings); got != (scope{kind: "ConfigMap"}) {
+		t.Errorf("with all namespaces watched, the scope is %+v", got)
+	}
+	w.opts.Cache.DefaultNamespaces = map[string]cache.Config{"ns": {}, "elsewhere": {}}
+	if got := w.scopeOf(settings); got != (scope{kind: "ConfigMap", namespace: "ns"}) {
+		t.Errorf("with two namespaces watched, the scope is %+v", got)
 	}
 }
 

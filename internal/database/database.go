@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -66,7 +68,11 @@ func Observe(ctx context.Context, r *workload.Reconciler, in *workload.Input) (*
 		return nil, err
 	}
 	seen.Scaled = seen.Autoscaler != ""
-	if data.claims, err = readClaims(ctx, r, key); err != nil || live == nil {
+	if data.claims, err = readClaims(ctx, r, key); err != nil {
+		return nil, err
+	}
+	if live == nil {
+		data.lostPods, err = countLostPods(ctx, r, cm, in.Name)
 		return seen, err
 	}
 	seen.Object = live
@@ -74,6 +80,23 @@ func Observe(ctx context.Context, r *workload.Reconciler, in *workload.Input) (*
 		return nil, err
 	}
 	return seen.WithObject(live), nil
+}
+
+// countLostPods returns the number of pods that a StatefulSet had which is gone without its pods, by the ordinals of these.
+func countLostPods(ctx context.Context, r *workload.Reconciler, cm *appv1.CloudManager, name string) (int32, error) {
+	pods, err := workload.ListPods(ctx, r.Client, cm, map[string]string{appv1.LabelCloudManager: cm.Name, appv1.LabelPart: name})
+	if err != nil {
+		return 0, err
+	}
+	count := int32(0)
+	for i := range pods {
+		suffix, ok := strings.CutPrefix(pods[i].Name, name+"-")
+		ordinal, err := strconv.ParseInt(suffix, 10, 32)
+		if ok && err == nil && ordinal >= 0 && pods[i].DeletionTimestamp == nil {
+			count = max(count, int32(ordinal)+1)
+		}
+	}
+	return count, nil
 }
 
 // liveClaims returns all claims that have the names of the claims of the database's pods, regardless of their creator, as the API server
@@ -182,8 +205,13 @@ func (db *database) applyObjects(ctx context.Context, seen view, w *resource.Wor
 		return workload.FailApply(seen.Observed, reconciler.Aggregate(trouble, exposed))
 	}
 
+	freed, err := db.r.FreeNodePorts(ctx, db.in, w, seen.Observed)
+	if err != nil {
+		return workload.FailApply(seen.Observed, err)
+	}
 	done, err := db.r.RunRequest(ctx, req, db.r.Mode)
 	out := workload.NewApplyResult(seen.Observed, &done, 0)
+	out.Changes = append([]apply.ChangeSet{freed}, out.Changes...)
 	out.SecretChecked = err == nil && trouble == nil
 	if set := out.Seen.StatefulSet(); err == nil && set != nil && w.Retain {
 		err = claimsReleased(set, viewOf(out.Seen).claims)

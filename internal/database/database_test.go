@@ -175,6 +175,41 @@ func TestListClaims(t *testing.T) {
 	}
 }
 
+// TestCountLostPods checks the number of pods that a recreated StatefulSet has: as many as the one that was deleted without them.
+func TestCountLostPods(t *testing.T) {
+	pod := func(name string, change ...func(*corev1.Pod)) client.Object {
+		made := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: name, Labels: map[string]string{appv1.LabelCloudManager: "cm", appv1.LabelPart: "db"},
+		}}
+		for _, apply := range change {
+			apply(made)
+		}
+		return made
+	}
+	ending := func(p *corev1.Pod) {
+		p.DeletionTimestamp, p.Finalizers = ptr.To(metav1.Now()), []string{"a.example.com/b"}
+	}
+	elsewhere := func(p *corev1.Pod) { p.Labels[appv1.LabelPart] = "other" }
+	for name, c := range map[string]struct {
+		pods []client.Object
+		want int32
+	}{
+		"none":                    {nil, 0},
+		"one":                     {[]client.Object{pod("db-0")}, 1},
+		"three":                   {[]client.Object{pod("db-0"), pod("db-1"), pod("db-2")}, 3},
+		"one is missing":          {[]client.Object{pod("db-0"), pod("db-2")}, 3},
+		"the last one is ending":  {[]client.Object{pod("db-0"), pod("db-1", ending)}, 1},
+		"others with such a name": {[]client.Object{pod("db-0"), pod("db-9", elsewhere), pod("db-debug"), pod("db--1"), pod("db-99999999999")}, 1},
+	} {
+		cm, w := databaseOf(t, "1Gi")
+		cm.Name = "cm"
+		db := withObjects(t, cm, liveDatabase(cm, w), c.pods...)
+		if got, err := countLostPods(t.Context(), db.r, cm, "db"); err != nil || got != c.want {
+			t.Errorf("%s: %d pods, want %d: %v", name, got, c.want, err)
+		}
+	}
+}
+
 // TestWantedClaims checks that the API server is asked for claims only where more of them may be used than before.
 func TestWantedClaims(t *testing.T) {
 	_, built := databaseOf(t, "1Gi")

@@ -18,6 +18,7 @@ const (
 	messageSecretMissing         = "does not exist"
 	messageSecretKeyMissing      = "has no value for the key %q"
 	messageSecretForbidden       = "Secret %s cannot be read: %s"
+	messagePasswordNotInSpec     = "The password is not in the spec"
 	messagePasswordInSecret      = "Secret %s has the database's password"
 	messageDefaultClass          = "the cluster's default"
 )

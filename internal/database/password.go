@@ -160,5 +160,8 @@ func PasswordCondition(obj *appv1.CloudManager, name string, checked bool) metav
 	if checked {
 		c.ObservedGeneration = obj.Generation
 	}
+	if c.Status == metav1.ConditionFalse && c.ObservedGeneration != obj.Generation {
+		c.Message = messagePasswordNotInSpec
+	}
 	return c
 }

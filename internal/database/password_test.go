@@ -66,7 +66,8 @@ func withObjects(t *testing.T, cm *appv1.CloudManager, state view, objects ...cl
 			t.Fatal(err)
 		}
 	}
-	cluster := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
+	cluster := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithIndex(&corev1.Pod{}, workload.IndexInstance, workload.InstanceKeys).Build()
 	in := &workload.Input{
 		Owner: cm, Kind: resource.KindCloudManager, Name: cm.Spec.DB.StatefulSet.Name, Tier: resource.TierDatabase,
 		Spec: resource.TierSpec(cm, resource.TierDatabase),

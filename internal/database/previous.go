@@ -48,8 +48,8 @@ func Retain(ctx context.Context, r *workload.Reconciler, req *apply.Request, set
 }
 
 // PreviousSecret returns the Secret to delete with a former database, nil if there is none: one whose volumes are not to
-// outlive it.
-func PreviousSecret(ctx context.Context, r *workload.Reconciler, set *appsv1.StatefulSet) (client.Object, error) {
+// outlive it, and that the spec does not name.
+func PreviousSecret(ctx context.Context, r *workload.Reconciler, cm *appv1.CloudManager, set *appsv1.StatefulSet) (client.Object, error) {
 	key := client.ObjectKeyFromObject(set)
 	if !deletesClaims(set) {
 		// The cache may not show yet what is the StatefulSet's to take along.
@@ -64,7 +64,11 @@ func PreviousSecret(ctx context.Context, r *workload.Reconciler, set *appsv1.Sta
 		}
 		return nil, nil
 	}
-	secret, err := readSecret(ctx, r.Live, client.ObjectKey{Namespace: key.Namespace, Name: resource.SecretName(key.Name)})
+	name := resource.SecretName(key.Name)
+	if ref := cm.Spec.DB.RootPassSecretRef; ref != nil && ref.Name == name {
+		return nil, nil // The present database has its password from there.
+	}
+	secret, err := readSecret(ctx, r.Live, client.ObjectKey{Namespace: key.Namespace, Name: name})
 	if err != nil || secret == nil {
 		return nil, err
 	}

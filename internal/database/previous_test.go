@@ -22,10 +22,15 @@ func TestPreviousSecret(t *testing.T) {
 		objects func(*resource.Workload) []client.Object
 		want    bool
 		stale   bool
+		named   string
 	}{
 		"the volumes go with it": {objects: func(*resource.Workload) []client.Object { return []client.Object{secretOf("dbauth", nil)} }, want: true},
-		"there is no Secret":     {objects: func(*resource.Workload) []client.Object { return nil }},
-		"the volumes stay":       {retain: true, objects: func(*resource.Workload) []client.Object { return []client.Object{secretOf("dbauth", nil)} }},
+		"the spec names it":      {objects: func(*resource.Workload) []client.Object { return []client.Object{secretOf("dbauth", nil)} }, named: "dbauth"},
+		"the spec names another": {
+			objects: func(*resource.Workload) []client.Object { return []client.Object{secretOf("dbauth", nil)} }, named: "other", want: true,
+		},
+		"there is no Secret": {objects: func(*resource.Workload) []client.Object { return nil }},
+		"the volumes stay":   {retain: true, objects: func(*resource.Workload) []client.Object { return []client.Object{secretOf("dbauth", nil)} }},
 		"a volume still goes with it": {retain: true, objects: func(w *resource.Workload) []client.Object {
 			return []client.Object{inCluster(goneWith(claimOf(w, 0, "1Gi"), "set-uid"))}
 		}, stale: true},
@@ -40,7 +45,10 @@ func TestPreviousSecret(t *testing.T) {
 	} {
 		cm, w := databaseOf(t, "1Gi", func(s *appv1.Storage) { s.Retain = &c.retain })
 		db := withObjects(t, cm, liveDatabase(cm, w), c.objects(w)...)
-		secret, err := PreviousSecret(t.Context(), db.r, db.seen.StatefulSet())
+		if c.named != "" {
+			cm.Spec.DB.RootPassSecretRef = &appv1.SecretKeyRef{Name: c.named}
+		}
+		secret, err := PreviousSecret(t.Context(), db.r, cm, db.seen.StatefulSet())
 		if (secret != nil) != c.want || errors.Is(err, reconciler.ErrStale) != c.stale || err != nil && !c.stale {
 			t.Errorf("%s: %v, %v", name, secret, err)
 		}

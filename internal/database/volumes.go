@@ -26,6 +26,8 @@ type volumes struct {
 	cm      *appv1.CloudManager
 	name    string
 	existed bool
+	// lostPods is the number of pods of a StatefulSet that is gone without them.
+	lostPods int32
 	// headless is the headless Service, claims are the claims of the database's pods that the cache has.
 	headless *corev1.Service
 	claims   []corev1.PersistentVolumeClaim
@@ -57,6 +59,14 @@ func (v *volumes) LostInputs() string {
 // Volume implements Data.
 func (v *volumes) Volume(seen *workload.Observed) *corev1.PersistentVolumeClaim {
 	return view{seen, v}.claimTemplate()
+}
+
+// LostReplicas implements Data.
+func (v *volumes) LostReplicas() *int32 {
+	if v.lostPods == 0 {
+		return nil
+	}
+	return &v.lostPods
 }
 
 // LiveObject implements Data.
@@ -188,7 +198,7 @@ func (o view) claimChildren(w *resource.Workload, claims []corev1.PersistentVolu
 		}
 		claim := apply.Object{Desired: desired, Live: live, Retained: true}
 		switch {
-		case small, !ours && ordinal < pods:
+		case small && ours, !ours && ordinal < pods:
 			claim.Prerequisite = true
 			wanted = append(wanted, claim)
 		case ours && !resource.Guarded(live):

@@ -16,8 +16,9 @@ type Event struct {
 	// Action and Changes describe writes: the event's reason, and one line. See AddChanges.
 	Action, Changes string
 	// Reason and Note, if set, describe a step of the kind: the event's reason in place of Action, and a line before Changes. The
-	// event is sent even without a write.
+	// event is sent even without a write. IsWrite is true for a step that consists in the writes, so that no later reconcile has the step again.
 	Reason, Note string
+	IsWrite      bool
 	// Warning, if set, is a further line, which makes the event a warning.
 	Warning string
 }
@@ -28,6 +29,23 @@ func (e *Event) AddChanges(action, changes string) {
 		return
 	}
 	e.Action, e.Changes = cmp.Or(e.Action, action), joinLines(e.Changes, changes)
+}
+
+// AddStep adds a step that consists in the writes. The reason of the last step is the event's.
+func (e *Event) AddStep(reason, note string) {
+	e.Reason, e.Note, e.IsWrite = reason, joinLines(e.Note, note), true
+}
+
+// emitWrites sends the event of the writes of a reconcile whose status is not written. The next reconcile finds no difference of the children, and
+// so has no event of them. Events about the conditions, and about steps of the status, follow with the write of the status.
+func (r *Reconciler[T]) emitWrites(obj T, event *Event) {
+	switch {
+	case event.Changes == "":
+	case event.IsWrite:
+		r.sendEvent(obj, corev1.EventTypeNormal, event.Reason, joinLines(event.Note, event.Changes))
+	default:
+		r.sendEvent(obj, corev1.EventTypeNormal, event.Action, event.Changes)
+	}
 }
 
 // emitEvent sends the event of a reconcile, if there were changes, or the resource has become stalled or newly rejected.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -138,9 +137,8 @@ type Reconciler[T Resource] struct {
 	New func() Stored[T]
 	// Steps is the kind's own part.
 	Steps Steps[T]
-	// OnReport, if set, adds to the report, and to the status of a resource that can be decoded, before the status is written. seen is the
-	// generation that the status was about.
-	OnReport func(ctx context.Context, obj T, seen int64, report *Report)
+	// OnReport, if set, adds to the report, and to the status of a resource that can be decoded, before the status is written.
+	OnReport func(ctx context.Context, obj T, report *Report)
 	// OnDeleted, if set, is called when a resource no longer exists.
 	OnDeleted func(types.NamespacedName)
 
@@ -169,12 +167,13 @@ func (r *Reconciler[T]) Reconcile(ctx context.Context, req reconcile.Request) (r
 	}
 	report, err := r.Steps(ctx, obj, undecodable)
 	if errors.Is(err, ErrStale) {
+		r.emitWrites(obj, &report.Event)
 		ctrl.LoggerFrom(ctx).V(1).Info("Retrying with the current state", "cause", err.Error())
 		// Not RequeueAfter: the queue's back-off is wanted, in case the view does not catch up soon.
 		return reconcile.Result{Requeue: true}, nil
 	}
 	if r.OnReport != nil && undecodable == nil {
-		r.OnReport(ctx, obj, before.CommonStatus().ObservedGeneration, &report)
+		r.OnReport(ctx, obj, &report)
 	}
 	var postponed *PostponedError
 	if errors.As(err, &postponed) {
@@ -182,14 +181,11 @@ func (r *Reconciler[T]) Reconcile(ctx context.Context, req reconcile.Request) (r
 	}
 	setStatusConditions(obj, &report, err)
 	wait, patchErr := r.patchStatus(ctx, before, obj, report.Event.Reason != "")
-	switch {
-	case patchErr == nil && wait == 0:
+	if patchErr == nil && wait == 0 {
 		r.emitEvent(before, obj, &report)
 		r.observeSettled(before, obj)
-	case report.Event.Changes != "":
-		// The next reconcile finds no difference of the children, so this one sends the event of the changes, although the status
-		// is not written. Events about the conditions follow with the write of the status.
-		r.sendEvent(obj, corev1.EventTypeNormal, report.Event.Action, report.Event.Changes)
+	} else {
+		r.emitWrites(obj, &report.Event)
 	}
 	res, err := reconcileResult(err, patchErr, MinRequeue(wait, report.RetryAfter))
 	if err == nil && report.Auxiliary.Retry != nil {

@@ -4,6 +4,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -248,7 +249,9 @@ func (r *Reconciler) applyCronJob(ctx context.Context, in *Input, seen *observed
 	}
 	owner := &workload.Input{Owner: in.Task, Kind: resource.KindTask, Name: in.Task.Name}
 	object := workload.NewChild(want.object, seen.object)
-	object.Unavailable = r.Unavailable(ctx, owner, want.object)
+	for _, obj := range []client.Object{want.object, &batchv1.Job{}} { // Without its Jobs, nothing true can be reported of a CronJob.
+		object.Unavailable = cmp.Or(object.Unavailable, r.Unavailable(ctx, owner, obj))
+	}
 	req := workload.NewRequest(owner, object)
 	if want.job != nil {
 		req.Policy.DefaultLabels = want.job.Workload.DefaultLabels
@@ -261,7 +264,8 @@ func (r *Reconciler) applyCronJob(ctx context.Context, in *Input, seen *observed
 	out := outcome{changes: done.Changes(), err: err}
 	if in.Task.Spec.Paused {
 		if out.changes.Waits() {
-			_, out.pending = out.changes.Summary()
+			_, line := out.changes.Summary()
+			out.pending = line + "; " + workload.DigestDesired(want.object.Spec) // The annotation of the time may change at any time.
 		}
 		out.changes = nil // Nothing is written.
 		return out

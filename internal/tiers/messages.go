@@ -3,5 +3,8 @@ package tiers
 // Messages of conditions about the tiers. Each message says what is wrong and which objects it is about.
 const (
 	messageTierWaits        = "Waiting for %[2]s to be available before creating %[1]s"
+	messageTierKept         = "Waiting for %[2]s to be available before updating %[1]s, which keeps its last applied spec"
+	messageTierPaused       = "A change of %s waits until the CloudManager is resumed: status.pending has it"
 	messageRemovingPrevious = "Removing %[2]s, which %[1]s replaces"
+	messageLendsService     = "%[1]s replaces %[2]s, which is removed in a minute at most: until then, clients of its Service can follow"
 )

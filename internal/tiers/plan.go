@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -73,6 +74,15 @@ func AvailabilityOf(live client.Object, owner metav1.Object) Availability {
 	return Availability{exists: true, owned: true, observed: known, available: known && health.Up(ptr.Deref(replicas, 1), ready)}
 }
 
+// ReadySince returns the time since when the tier is ready by the status; the present time for a tier that is not.
+func (t *State) ReadySince(cm *appv1.CloudManager, now time.Time) time.Time {
+	c := meta.FindStatusCondition(cm.Status.Conditions, t.condition)
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return now
+	}
+	return c.LastTransitionTime.Time
+}
+
 // State has the observation, the decision and the outcome of a tier.
 type State struct {
 	Row
@@ -122,6 +132,17 @@ type Outcome struct {
 	Status      appv1.WorkloadStatus
 	// SecretChecked is true for a database whose Secret was found, or made, as it should be.
 	SecretChecked bool
+	// Service is the state of the Service that the present spec wants.
+	Service ServiceState
+}
+
+// ServiceState has the state of the Service that leads to a tier.
+type ServiceState struct {
+	// Lacking is true if the tier wants a Service and has none: it is missing, or belongs to another owner. Pending is true for a Service that
+	// clients outside of the cluster cannot use yet, as a load balancer has given it no address.
+	Lacking, Pending bool
+	// Grace is the time that is left to the clients of a Service of an earlier name to follow to this one.
+	Grace time.Duration
 }
 
 // Plan is the plan of one CloudManager in one reconcile.
@@ -145,7 +166,7 @@ func (p *Plan) Decide(i int) Decision {
 	d, replacing := Decision{}, false
 	for _, role := range t.after {
 		gate := p.Tier(role)
-		replacing = replacing || len(gate.Previous) > 0 && !gate.Availability.available
+		replacing = replacing || len(gate.Previous) > 0 && gate.isClosed()
 		if d.waitsFor == "" && gate.isClosed() {
 			d.waitsFor = gate.Name
 		}
@@ -162,10 +183,11 @@ func (p *Plan) Decide(i int) Decision {
 	return d
 }
 
-// isClosed reports whether no new tier may use this one: it is not available, or the object of its name has another owner.
+// isClosed reports whether no other tier may be led to this one: it is not available, an object of its name has another owner, or it lacks its
+// Service.
 func (t *State) isClosed() bool {
 	var stalled *reconciler.StalledError
-	return !t.Availability.available || errors.As(t.Err, &stalled) && stalled.Reason == appv1.ReasonResourceExists
+	return !t.Availability.available || t.Service.Lacking || errors.As(t.Err, &stalled) && stalled.Reason == appv1.ReasonResourceExists
 }
 
 // NoteOutcome notes the decision and the outcome of a tier.
@@ -177,29 +199,49 @@ func (p *Plan) NoteOutcome(i int, decided Decision, now Availability, outcome Ou
 	}
 }
 
-// waitMessage says what the tier waits for.
+// waitMessage returns what the tier waits for: before it is created, or before it follows the present spec.
 func (t *State) waitMessage() string {
+	if t.Action == Kept {
+		return fmt.Sprintf(messageTierKept, t.Name, t.waitsFor)
+	}
 	return fmt.Sprintf(messageTierWaits, t.Name, t.waitsFor)
 }
 
 // SpecInForce returns the CloudManager that a tier is built from: with the specs of the tiers before it that are in force. Of a tier
-// whose spec is refused that is the last applied one, and of a tier with a new name the earlier one, until the new one is
-// available.
+// whose spec is refused that is the last applied one, and of a tier with a new name, or with a Service of a new name, the earlier one, until other
+// tiers can be led to the new one.
 func (p *Plan) SpecInForce(i int) *appv1.CloudManager {
 	cm := p.CloudManager
 	for j := range p.Tiers[:i] {
 		t := &p.Tiers[j]
 		record := t.LastApplied
-		if record == "" && !t.Availability.available {
+		if record == "" && t.isClosed() {
 			record = t.PreviousSpec
 		}
-		cm = withRecord(cm, t.Role, record)
+		if name := t.formerService(); record == "" && t.isClosed() && name != "" {
+			cm = cm.DeepCopy()
+			t.Role.Component(cm).Service.Name = name
+			continue
+		}
+		cm = WithRecord(cm, t.Role, record)
 	}
 	return cm
 }
 
-// withRecord returns the CloudManager with a component as a record has it, the same one if the record cannot be read.
-func withRecord(cm *appv1.CloudManager, role resource.Tier, record string) *appv1.CloudManager {
+// formerService returns the name of the Service that a tier had before its Service alone was renamed, empty if there is none.
+func (t *State) formerService() string {
+	if len(t.Previous) != 1 {
+		return ""
+	}
+	service, ok := t.Previous[0].(*corev1.Service)
+	if !ok {
+		return ""
+	}
+	return service.Name
+}
+
+// WithRecord returns the CloudManager with a component as a record has it, the same one if the record cannot be read.
+func WithRecord(cm *appv1.CloudManager, role resource.Tier, record string) *appv1.CloudManager {
 	if record == "" {
 		return cm
 	}
@@ -225,10 +267,16 @@ func RecordOfOnly(objects []client.Object, owns func(client.Object) bool) string
 	return records[0]
 }
 
+// passwordReasons are the reasons of a database whose Secret is not as it should be.
+var passwordReasons = []string{appv1.ReasonPasswordLost, appv1.ReasonPasswordMismatch, appv1.ReasonSecretNotFound}
+
 // NeedsSecretCheck reports whether the database's Secret must be read: where that was not done for this spec, where the database is
-// to be created, and where a pod lacks a Secret. Secrets are not watched, and each read is a request.
+// to be created, where a pod lacks a Secret, and until trouble with the Secret is over. Secrets are not watched, and each read is a request.
 func (p *Plan) NeedsSecretCheck() bool {
 	c := meta.FindStatusCondition(p.CloudManager.Status.Conditions, appv1.ConditionPasswordInClearText)
+	if is := meta.FindStatusCondition(p.CloudManager.Status.Conditions, appv1.ConditionDatabaseReady); is != nil && slices.Contains(passwordReasons, is.Reason) {
+		return true
+	}
 	return c == nil || c.ObservedGeneration != p.CloudManager.Generation || !p.Tier(resource.TierDatabase).Availability.exists ||
 		slices.ContainsFunc(p.Tiers, func(t State) bool { return t.LacksSecret })
 }
@@ -243,17 +291,25 @@ func LacksSecret(pods []corev1.Pod) bool {
 // RetainsPrevious reports whether the volumes of databases of earlier names are to outlive these, whatever the spec said when they
 // were created.
 func (p *Plan) RetainsPrevious() bool {
-	return p.Tier(resource.TierDatabase).Report.Pause == reconciler.NotPaused && ptr.Deref(p.CloudManager.Spec.DB.StatefulSet.Storage.Retain, true)
+	return !p.CloudManager.Spec.Paused && ptr.Deref(p.CloudManager.Spec.DB.StatefulSet.Storage.Retain, true)
 }
 
-// CanRemovePrevious reports whether the objects of a tier's earlier names can be removed: the tier is available under its new name,
-// and all pods of the tiers that use it have been replaced.
+// CanRemovePrevious reports whether the objects of a tier's earlier names can be removed: the tier is available under its new name, with its
+// Service, all pods of the tiers that use it have been replaced, and other clients have had their time to follow.
 func (p *Plan) CanRemovePrevious(i int) bool {
 	t := &p.Tiers[i]
-	return t.Err == nil && t.Report.Pause == reconciler.NotPaused && !t.Retaining && t.Availability.available &&
+	return t.Err == nil && t.Report.Pause == reconciler.NotPaused && !t.Retaining && !t.isClosed() && !t.lendsService() &&
 		!slices.ContainsFunc(p.Tiers, func(user State) bool {
 			return slices.Contains(user.after, t.Role) && (user.Err != nil || !user.Report.Pods.Ready)
 		})
+}
+
+// lendsService reports whether a Service of an earlier name stays for the sake of its clients, and with it the pods that it leads to.
+func (t *State) lendsService() bool {
+	return (t.Service.Grace > 0 || t.Service.Pending) && slices.ContainsFunc(t.Previous, func(obj client.Object) bool {
+		_, service := obj.(*corev1.Service)
+		return service
+	})
 }
 
 // SpecOfPrevious returns the CloudManager by which the objects of a tier's earlier name are repaired until they can be removed, nil
@@ -266,7 +322,7 @@ func (p *Plan) SpecOfPrevious(i int) *appv1.CloudManager {
 	}
 	past := p.CloudManager
 	for j := range p.Tiers[:i+1] { // The earlier object uses the tiers before it by their earlier names.
-		past = withRecord(past, p.Tiers[j].Role, cmp.Or(p.Tiers[j].PreviousSpec, p.Tiers[j].LastApplied))
+		past = WithRecord(past, p.Tiers[j].Role, cmp.Or(p.Tiers[j].PreviousSpec, p.Tiers[j].LastApplied))
 	}
 	taken := ChildNames(p.CloudManager)
 	for j := range p.Tiers {

@@ -72,6 +72,20 @@ func (p *Plan) rename(indexes ...int) *Plan {
 	return p
 }
 
+// lacking takes the Service of a tier away.
+func lacking(t *State) { t.Service.Lacking = true }
+
+// lent gives the clients of a tier's former Service time to follow.
+func lent(t *State) { t.Service.Grace = 20 * time.Second }
+
+// lend adds to the objects of earlier names of the tier at an index a Service that stays for its clients.
+func (p *Plan) lend(i int) *Plan {
+	return p.with(i, func(t *State) {
+		t.Previous = append(t.Previous, withName(&corev1.Service{}, "old-"+t.Name))
+		lent(t)
+	})
+}
+
 // with changes the tier at an index.
 func (p *Plan) with(i int, change func(*State)) *Plan {
 	change(&p.Tiers[i])
@@ -185,13 +199,19 @@ func TestDecideTier(t *testing.T) {
 		"identity is refused, and available": {
 			plan: planOf(available, available, absent).with(identity1, func(t *State) { t.Err = errRefused }), tier: front2,
 		},
-		"the database is being replaced":      {plan: planOf(absent, available, available).rename(database0), tier: front2, want: Kept, waitsFor: "db"},
-		"the new database is on its way":      {plan: planOf(unknown, available, available).rename(database0), tier: identity1, want: Kept, waitsFor: "db"},
-		"the new database is available":       {plan: planOf(available, available, available).rename(database0), tier: identity1},
-		"identity too, which is new":          {plan: planOf(down, absent, available).rename(database0, identity1), tier: identity1, want: Blocked, waitsFor: "db"},
-		"identity is being replaced":          {plan: planOf(available, down, available).rename(identity1), tier: front2, want: Kept, waitsFor: "identity"},
-		"identity is replaced, database down": {plan: planOf(down, down, available).rename(identity1), tier: front2, want: Kept, waitsFor: "db"},
-		"front is being replaced itself":      {plan: planOf(available, available, absent).rename(front2), tier: front2},
+		"the database is being replaced":     {plan: planOf(absent, available, available).rename(database0), tier: front2, want: Kept, waitsFor: "db"},
+		"the new database is on its way":     {plan: planOf(unknown, available, available).rename(database0), tier: identity1, want: Kept, waitsFor: "db"},
+		"the new database lacks its Service": {plan: planOf(available, available, available).rename(database0).with(database0, lacking), tier: front2, want: Kept, waitsFor: "db"},
+		"its Service is another's": {
+			plan: planOf(available, available, available).rename(database0).with(database0, func(t *State) { t.Err = errTaken }), tier: identity1, want: Kept, waitsFor: "db",
+		},
+		"a new front, and a Service is lacking": {plan: planOf(available, available, absent).with(identity1, lacking), tier: front2, want: Blocked, waitsFor: "identity"},
+		"an existing front goes on without it":  {plan: planOf(available, available, available).with(identity1, lacking), tier: front2},
+		"the new database is available":         {plan: planOf(available, available, available).rename(database0), tier: identity1},
+		"identity too, which is new":            {plan: planOf(down, absent, available).rename(database0, identity1), tier: identity1, want: Blocked, waitsFor: "db"},
+		"identity is being replaced":            {plan: planOf(available, down, available).rename(identity1), tier: front2, want: Kept, waitsFor: "identity"},
+		"identity is replaced, database down":   {plan: planOf(down, down, available).rename(identity1), tier: front2, want: Kept, waitsFor: "db"},
+		"front is being replaced itself":        {plan: planOf(available, available, absent).rename(front2), tier: front2},
 	} {
 		if c.change != nil {
 			c.change(c.plan)
@@ -210,11 +230,11 @@ func TestDecideTierKeepsItsPromises(t *testing.T) {
 			tier, d := &p.Tiers[i], p.Decide(i)
 			closed, replaced := "", false
 			for _, gate := range p.Tiers[:i] {
-				open := gate.Availability.available && !errors.Is(gate.Err, errTaken)
+				open := gate.Availability.available && !errors.Is(gate.Err, errTaken) && !gate.Service.Lacking
 				if !open && closed == "" {
 					closed = gate.Name
 				}
-				replaced = replaced || len(gate.Previous) > 0 && !gate.Availability.available
+				replaced = replaced || len(gate.Previous) > 0 && !open
 			}
 			isNew := !tier.Availability.owned && !tier.Existed
 			count++
@@ -246,7 +266,7 @@ func TestDecideTierKeepsItsPromises(t *testing.T) {
 func allPlans() []*Plan {
 	var states []State
 	for _, a := range []Availability{absent, foreign, unknown, down, available} {
-		for bits := range 8 {
+		for bits := range 16 {
 			s := State{Availability: a, Existed: bits&1 != 0}
 			if bits&2 != 0 {
 				s.Previous = []client.Object{nil}
@@ -254,6 +274,7 @@ func allPlans() []*Plan {
 			if bits&4 != 0 {
 				s.Err = errTaken
 			}
+			s.Service.Lacking = bits&8 != 0
 			states = append(states, s)
 		}
 	}
@@ -419,7 +440,7 @@ func TestRetainsPrevious(t *testing.T) {
 		p := planOf(available, available, available)
 		p.CloudManager.Spec.DB.StatefulSet.Storage.Retain = c.retain
 		if c.paused {
-			p.Tiers[database0].Report.Pause = reconciler.Paused
+			p.CloudManager.Spec.Paused = true
 		}
 		if got := p.RetainsPrevious(); got != c.want {
 			t.Errorf("%s: %t, want %t", name, got, c.want)
@@ -442,7 +463,11 @@ func TestCanRemovePrevious(t *testing.T) {
 		"identity's pods are replaced":    {planOf(available, available, available).with(identity1, notReady), [3]bool{false, true, true}},
 		"the database's own are replaced": {planOf(available, available, available).with(database0, notReady), [3]bool{true, true, true}},
 		"a user has an error":             {planOf(available, available, available).with(identity1, failed), [3]bool{false, false, true}},
+		"a Service has no address":        {planOf(available, available, available).rename(front2).lend(front2).with(front2, func(t *State) { t.Service = ServiceState{Pending: true} }), [3]bool{true, true, false}},
+		"it lacks its Service":            {planOf(available, available, available).with(identity1, lacking), [3]bool{true, false, true}},
 		"its volumes are being retained":  {planOf(available, available, available).with(database0, func(t *State) { t.Retaining = true }), [3]bool{false, true, true}},
+		"a Service's clients follow":      {planOf(available, available, available).rename(front2).lend(front2), [3]bool{true, true, false}},
+		"it had no Service":               {planOf(available, available, available).rename(front2).with(front2, lent), [3]bool{true, true, true}},
 		"paused":                          {planOf(available, available, available).with(front2, func(t *State) { t.Report.Pause = reconciler.Paused }), [3]bool{true, true, false}},
 	} {
 		for i, want := range c.want {
@@ -528,6 +553,13 @@ func TestSummarizeTiers(t *testing.T) {
 				r.Pods.Ready, r.Pods.Reason, r.Pods.Message = false, appv1.ReasonProgressing, "Removing old-identity, which identity replaces"
 			},
 		},
+		"the Service of an earlier name stays for its clients": {
+			func(p *Plan) { p.rename(identity1).lend(identity1) },
+			func(r *reconciler.Report) {
+				r.Pods.Ready, r.Pods.Reason, r.RetryAfter = false, appv1.ReasonProgressing, 20*time.Second
+				r.Pods.Message = "identity replaces old-identity, which is removed in a minute at most: until then, clients of its Service can follow"
+			},
+		},
 		"not ready, with an earlier name": {
 			func(p *Plan) { p.rename(database0).Tiers[front2].Report = notReady },
 			func(r *reconciler.Report) {
@@ -582,7 +614,7 @@ func TestSummarizeTiers(t *testing.T) {
 			func(r *reconciler.Report) {
 				r.InForce = reconciler.Earlier
 				r.Why = reconciler.ReasonAndMessage{
-					Reason: appv1.ReasonDependencyNotReady, Message: "Waiting for db to be available before creating identity",
+					Reason: appv1.ReasonDependencyNotReady, Message: "Waiting for db to be available before updating identity, which keeps its last applied spec",
 				}
 			},
 		},
@@ -611,6 +643,11 @@ func TestReadyCondition(t *testing.T) {
 		"not ready":                {reconciler.Report{Pods: health.Verdict{Reason: "Progressing", Message: "0 of 1 pods"}}, nil, "False Progressing: 0 of 1 pods"},
 		"refused, with ready pods": {reconciler.Report{Pods: health.Verdict{Ready: true, Reason: "Ready", Message: "1 of 1 pods"}}, errRefused, "False Invalid: image is missing"},
 		"waiting":                  {reconciler.Report{}, errWaiting, "False Progressing: StatefulSet db is being replaced"},
+		"paused, and a change waits": {
+			reconciler.Report{Pause: reconciler.Pending, Pods: health.Verdict{Ready: true}}, nil,
+			"Unknown Paused: A change of identity waits until the CloudManager is resumed: status.pending has it",
+		},
+		"paused, and nothing waits": {reconciler.Report{Pause: reconciler.Paused, Pods: health.Verdict{Ready: true, Reason: "Ready", Message: "1 of 1 pods"}}, nil, "True Ready: 1 of 1 pods"},
 	} {
 		p := planOf(available, available, available)
 		p.Tiers[identity1].Report, p.Tiers[identity1].Err = c.report, c.err
@@ -621,6 +658,16 @@ func TestReadyCondition(t *testing.T) {
 		if got.Type != appv1.ConditionIdentityReady || got.ObservedGeneration != 7 {
 			t.Errorf("%s: it is the condition %s of generation %d", name, got.Type, got.ObservedGeneration)
 		}
+	}
+}
+
+// TestReadyConditionOfKeptTier checks that a tier that keeps its last applied spec is not ready for the present one.
+func TestReadyConditionOfKeptTier(t *testing.T) {
+	p := planOf(available, available, available)
+	p.Tiers[identity1].Decision = Decision{Kept, "db"}
+	const want = "False DependencyNotReady: Waiting for db to be available before updating identity, which keeps its last applied spec"
+	if c := p.Tiers[identity1].readyCondition(7); fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message) != want {
+		t.Errorf("the condition is %+v", c)
 	}
 }
 

@@ -68,12 +68,17 @@ func TestPreviousObjects(t *testing.T) {
 		obj.SetLabels(map[string]string{appv1.LabelComponent: string(role)})
 		return withName(obj, name)
 	}
+	part := func(name string) map[string]string { return map[string]string{appv1.LabelPart: name} }
 	owned := []client.Object{
 		labelled(&appsv1.StatefulSet{}, "db", "db"), labelled(&corev1.Service{}, "db", "db"), labelled(&corev1.Service{}, "db-headless", "db"),
 		labelled(&appsv1.Deployment{}, "cm-identity", "identity"), labelled(&appsv1.Deployment{}, "cm-front", "front"), labelled(&corev1.Service{}, "cm-front", "front"),
 		labelled(&appsv1.StatefulSet{}, "old", "db"), labelled(&corev1.Service{}, "old-headless", "db"),
 		labelled(&appsv1.Deployment{}, "db", "identity"), // A Deployment of the database's name is none of the database's.
 		labelled(&corev1.Service{}, "web", "front"), labelled(&appsv1.Deployment{}, "edited", "theirs"),
+		labelled(&appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Selector: &metav1.LabelSelector{MatchLabels: part("data")}}}, "data", "mysql"),
+		labelled(&corev1.Service{Spec: corev1.ServiceSpec{Selector: part("data")}}, "data", "mysql"),
+		labelled(&appsv1.Deployment{Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: part("shop")}}}, "shop", "front"),
+		labelled(&corev1.Service{Spec: corev1.ServiceSpec{Selector: part("shop")}}, "shop", "theirs"), labelled(&corev1.Service{}, "unknown", "theirs"),
 		labelled(&appsv1.StatefulSet{}, "cm-front", "db"),
 	}
 	got := map[resource.Tier]string{}
@@ -83,9 +88,9 @@ func TestPreviousObjects(t *testing.T) {
 		}
 	}
 	for role, want := range map[resource.Tier]string{
-		resource.TierDatabase: "StatefulSet old;Service old-headless;StatefulSet cm-front;",
-		resource.TierIdentity: "Deployment db;",
-		resource.TierFront:    "Service web;Deployment edited;",
+		resource.TierDatabase: "StatefulSet old;Service old-headless;StatefulSet data;Service data;Service unknown;StatefulSet cm-front;",
+		resource.TierIdentity: "Deployment db;Deployment edited;",
+		resource.TierFront:    "Service web;Deployment shop;Service shop;",
 	} {
 		if got[role] != want {
 			t.Errorf("%s: %s, want %s", role, got[role], want)
@@ -102,6 +107,8 @@ type simulated struct {
 	role      resource.Tier
 	uses      []string
 	available bool
+	// unserved is true while the API server refuses its Service.
+	unserved bool
 }
 
 // simulation is a cluster that does what a plan decides.
@@ -110,6 +117,8 @@ type simulation struct {
 	cm      *appv1.CloudManager
 	objects map[string]*simulated
 	existed map[string]bool
+	// refuses is true while the API server refuses new Services.
+	refuses bool
 }
 
 // TestPlanReplacesTiers has a CloudManager created, renamed and shaken in random order: no object is ever led to one that is not there,
@@ -131,11 +140,14 @@ func TestPlanReplacesTiers(t *testing.T) {
 				for _, name := range s.names() {
 					s.objects[name].available = random.IntN(3) > 0
 				}
+			case 5:
+				s.refuses = random.IntN(2) == 0
 			}
 			s.reconcile(fmt.Sprintf("seed %d, step %d", seed, step))
 		}
 		var phase appv1.Phase
 		for range 10 {
+			s.refuses = false
 			for _, obj := range s.objects {
 				obj.available = true
 			}
@@ -199,8 +211,14 @@ func (s *simulation) reconcile(when string) appv1.Phase {
 		if d.Action == Applied {
 			s.apply(when, tier, p.SpecInForce(i))
 		}
+		obj := s.objects[tier.Name]
+		if obj != nil && obj.unserved {
+			obj.unserved = s.refuses // The Service is applied each time.
+		}
 		now := s.availability(tier.Name)
-		p.NoteOutcome(i, d, now, Outcome{Report: reconciler.Report{Pods: health.Verdict{Ready: now.available && d.Action == Applied}}})
+		p.NoteOutcome(i, d, now, Outcome{
+			Report: reconciler.Report{Pods: health.Verdict{Ready: now.available && d.Action == Applied}}, Service: ServiceState{Lacking: obj == nil || obj.unserved},
+		})
 	}
 	for i := range p.Tiers {
 		if !p.CanRemovePrevious(i) {
@@ -234,9 +252,13 @@ func (s *simulation) apply(when string, tier *State, cm *appv1.CloudManager) {
 	}
 	for i, used := range uses {
 		moved := before == nil || before.uses[i] != used
-		if moved && (s.objects[used] == nil || before != nil && !s.objects[used].available) {
-			s.t.Fatalf("%s: %s is led to %s, which is not available", when, tier.Name, used)
+		if moved && (s.objects[used] == nil || before != nil && (!s.objects[used].available || s.objects[used].unserved)) {
+			s.t.Fatalf("%s: %s is led to %s, which is not available, or has no Service", when, tier.Name, used)
 		}
 	}
-	s.objects[tier.Name], s.existed[tier.Name] = &simulated{role: tier.Role, uses: uses}, true
+	after := &simulated{role: tier.Role, uses: uses, unserved: s.refuses}
+	if before != nil {
+		after.unserved = before.unserved && s.refuses
+	}
+	s.objects[tier.Name], s.existed[tier.Name] = after, true
 }

@@ -54,6 +54,10 @@ func (t *State) readyCondition(generation int64) metav1.Condition {
 	switch {
 	case t.Err != nil:
 		c.Reason, c.Message = reconciler.ReasonAndMessageOf(t.Err)
+	case t.Action == Kept:
+		c.Reason, c.Message = appv1.ReasonDependencyNotReady, t.waitMessage()
+	case t.Report.Pods.Ready && t.Report.Pause == reconciler.Pending:
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, appv1.ReasonPaused, fmt.Sprintf(messageTierPaused, t.Name)
 	case t.Report.Pods.Ready:
 		c.Status = metav1.ConditionTrue
 	}
@@ -90,7 +94,7 @@ func (p *Plan) nextPhase(before appv1.Phase, ready string) (appv1.Phase, string)
 		return before, ready
 	case wasReady:
 		return appv1.PhaseDegraded, figures
-	case len(next.after) == 0 && !next.Availability.exists:
+	case len(next.after) == 0 && !next.Availability.exists && len(next.Previous) == 0:
 		return appv1.PhasePending, figures
 	}
 	return next.phase, figures
@@ -113,6 +117,9 @@ func (p *Plan) summarizeTiers() reconciler.Report {
 		if t := &p.Tiers[i]; report.Pods.Ready && len(t.Previous) > 0 {
 			report.Pods.Ready, report.Pods.Reason = false, appv1.ReasonProgressing
 			report.Pods.Message = fmt.Sprintf(messageRemovingPrevious, t.Name, t.Previous[0].GetName())
+			if t.lendsService() {
+				report.Pods.Message = fmt.Sprintf(messageLendsService, t.Name, t.Previous[0].GetName())
+			}
 		}
 	}
 	if report.Pods.Ready {
@@ -126,6 +133,12 @@ func (t *State) mergeInto(report *reconciler.Report) {
 	report.Pause = max(report.Pause, t.Report.Pause)
 	report.PendingKey += t.Report.PendingKey
 	report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, t.Report.RetryAfter)
+	if t.lendsService() {
+		report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, t.Service.Grace)
+	}
+	if report.Auxiliary.Reason == "" {
+		report.Auxiliary = t.Report.Auxiliary
+	}
 	report.Event.Warning = cmp.Or(report.Event.Warning, t.Report.Event.Warning)
 	switch note := &report.Note; note.Reason {
 	case "":

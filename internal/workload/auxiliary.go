@@ -48,7 +48,7 @@ func (r *Reconciler) childOf(ctx context.Context, in *Input, obj client.Object, 
 		return child, err
 	}
 	child.Live = live
-	if child.LeadsTo != nil && !r.isPlan() {
+	if child.LeadsTo != nil && !r.IsPlan() {
 		child.Unavailable = awaitEndpoints(ctx, r.Live, in, obj, live, seen)
 	}
 	return child, nil
@@ -201,7 +201,7 @@ func (r *Reconciler) Unavailable(ctx context.Context, in *Input, obj client.Obje
 	switch {
 	case r.ClusterKinds == nil:
 		return nil
-	case r.isPlan():
+	case r.IsPlan():
 		return r.ClusterKinds.Look(ctx, obj)
 	}
 	return r.ClusterKinds.Check(ctx, obj, clusterkinds.Waiter{Manager: in.fieldManager(), NamespacedName: client.ObjectKeyFromObject(in.Owner)})

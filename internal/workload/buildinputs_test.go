@@ -231,6 +231,8 @@ type lostInputs string
 
 func (l lostInputs) LostInputs() string { return string(l) }
 
+func (lostInputs) LostReplicas() *int32 { return nil }
+
 func (lostInputs) Volume(*Observed) *corev1.PersistentVolumeClaim { return nil }
 
 func (lostInputs) LiveObject(client.Object) (client.Object, bool) { return nil, false }

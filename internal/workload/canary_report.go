@@ -29,8 +29,8 @@ type canaryReport struct {
 	event reconciler.ReasonAndMessage
 }
 
-// aboutCanary returns the part of a result about the canary. err is the error of the reconcile.
-func aboutCanary(in *Input, want *decision, done *ApplyResult, err error) canaryReport {
+// aboutCanary returns the part of a result about the canary.
+func aboutCanary(in *Input, want *decision, done *ApplyResult) canaryReport {
 	var made canaryReport
 	if !in.Kind.Serves {
 		return made
@@ -49,7 +49,7 @@ func aboutCanary(in *Input, want *decision, done *ApplyResult, err error) canary
 			made.stalled = &seen.canary.verdict
 		}
 	}
-	if err == nil && !in.Paused {
+	if done.Err == nil && !in.Paused {
 		made.event = canaryEvent(want, seen)
 	}
 	return made

@@ -19,6 +19,7 @@ import (
 type knownVolume string
 
 func (knownVolume) LostInputs() string                             { return "" }
+func (knownVolume) LostReplicas() *int32                           { return nil }
 func (knownVolume) LiveObject(client.Object) (client.Object, bool) { return nil, false }
 func (v knownVolume) After(client.Object) (Data, bool)             { return v, false }
 func (v knownVolume) Volume(*Observed) *corev1.PersistentVolumeClaim {

@@ -87,7 +87,11 @@ func (c decider) wishHold() holdWish {
 	case value != "":
 		return holdWish{mark: &holdMark{ReplicaSet: value, By: value, Failed: failed}}
 	case failed != nil && mark.ReplicaSet != "":
-		return holdWish{mark: &holdMark{ReplicaSet: mark.ReplicaSet, By: byRollback, Failed: failed}}
+		name := mark.ReplicaSet
+		if mark.By != byRollback && c.in.Before.History.LastGood != nil { // After a hold of any ReplicaSet, the rollback is in force again.
+			name = ""
+		}
+		return holdWish{mark: &holdMark{ReplicaSet: name, By: byRollback, Failed: failed}}
 	}
 	return c.wishRollback(mark)
 }

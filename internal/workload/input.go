@@ -41,6 +41,8 @@ type Input struct {
 	// Before is the status as the last reconcile has reported it. Existed is true for a workload whose objects existed whatever Before has.
 	Before  Status
 	Existed bool
+	// Former are the objects of a tier's earlier names, which stay until the tier replaces them.
+	Former []client.Object
 }
 
 // Status is the part of a custom resource's status about one workload. All but Workload are empty for a kind without these fields.

@@ -83,6 +83,8 @@ type Data interface {
 	// LostInputs returns the record of the inputs of a StatefulSet that is gone and is recreated with these inputs, empty if there is
 	// no record.
 	LostInputs() string
+	// LostReplicas returns the number of pods of a StatefulSet that was deleted without its pods, nil if there are none.
+	LostReplicas() *int32
 	// Volume returns the claim, or the template of a claim, that states the live volumes; nil if none is known.
 	Volume(seen *Observed) *corev1.PersistentVolumeClaim
 	// LiveObject returns the live object that a wanted object is compared with, nil if there is none. ok is false for a wanted object
@@ -144,8 +146,9 @@ func (o *Observed) otherAutoscaler() bool { return o.Data == nil && o.Autoscaler
 // buildOptions returns the build options for the live workload object. An autoscaler takes over the present number of pods: a new
 // object that states no number begins with one pod.
 func (o *Observed) buildOptions(inputs resource.BuildInputs, serving *appv1.ServingSpec) resource.BuildOptions {
+	lost := o.lostReplicas()
 	return resource.BuildOptions{
-		Selector: o.Selector(), Inputs: inputs, Autoscaled: o.Scaled && o.Object != nil,
+		Selector: o.Selector(), Inputs: inputs, Autoscaled: o.Scaled && (o.Object != nil || lost != nil), LostReplicas: lost,
 		OtherAutoscaler: o.otherAutoscaler(), Sizes: o.sizes, LiveReplicas: o.liveReplicas(), Serving: serving,
 	}
 }
@@ -157,6 +160,14 @@ func (o *Observed) lostInputs() string {
 		return ""
 	}
 	return o.Data.LostInputs()
+}
+
+// lostReplicas returns the number of pods that a database keeps whose StatefulSet is gone, nil for any other workload.
+func (o *Observed) lostReplicas() *int32 {
+	if o.Object != nil || o.Data == nil {
+		return nil
+	}
+	return o.Data.LostReplicas()
 }
 
 // isOwned reports whether the live workload object has the owner as its controller.

@@ -33,7 +33,7 @@ func newResult(in *Input, want *decision, done *ApplyResult) (Result, error) {
 		about = aboutDeployment
 	}
 	live := about(in, want, done, want.whyEarlier(why.Reason))
-	pods, canary := live.pods, aboutCanary(in, want, done, err)
+	pods, canary := live.pods, aboutCanary(in, want, done)
 	live.conditions, live.status.Release.Canary = append(live.conditions, canary.conditions...), canary.status
 	if canary.why.Reason != "" {
 		inForce, why = reconciler.Canary, canary.why
@@ -45,14 +45,14 @@ func newResult(in *Input, want *decision, done *ApplyResult) (Result, error) {
 	if want.unrecorded {
 		event.Warning = recordMessage(in)
 	}
-	if live.event.Reason != "" && event.Action != "" {
-		event.Reason, event.Note = live.event.Reason, live.event.Note
-	}
-	if canary.event.Reason != "" {
-		event.Reason, event.Note = canary.event.Reason, canary.event.Message
+	switch {
+	case canary.event.Reason != "":
+		event.AddStep(canary.event.Reason, canary.event.Message)
+	case live.event.Reason != "" && event.Action != "":
+		event.AddStep(live.event.Reason, live.event.Note)
 	}
 	if done.startedJob != "" {
-		event.Reason, event.Note = appv1.ReasonBeforeRolloutStarted, fmt.Sprintf(messageJobStarted, done.startedJob)
+		event.AddStep(appv1.ReasonBeforeRolloutStarted, fmt.Sprintf(messageJobStarted, done.startedJob))
 	}
 	if auxiliary.Reason == "" {
 		auxiliary.ReasonAndMessage = live.auxiliary
@@ -68,7 +68,7 @@ func newResult(in *Input, want *decision, done *ApplyResult) (Result, error) {
 	for _, after := range []time.Duration{want.retryAfter, said.retry, done.serviceGrace, retryAuxiliary, live.pods.Again, live.retry} {
 		made.Report.RetryAfter = reconciler.MinRequeue(made.Report.RetryAfter, after)
 	}
-	if want.source == sourceLastApplied && want.workload != nil && !want.how.Alone {
+	if (want.source == sourceLastApplied || want.source == sourceWaiting) && want.workload != nil && !want.how.Alone {
 		made.LastApplied = want.workload.Record[appv1.AnnotationLastAppliedSpec]
 	}
 	return made, err

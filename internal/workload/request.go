@@ -2,6 +2,9 @@ package workload
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -56,6 +59,9 @@ func (r *Reconciler) newApplyRequest(ctx context.Context, in *Input, w *resource
 			former = append(former, children.Inventory{service}.Without(slices.Concat(wanted, former)...)...)
 		}
 	}
+	if in.leavesFormer(former) {
+		return req, 0, nil
+	}
 	for _, obj := range former {
 		if seen.isCanary(obj) {
 			continue
@@ -66,11 +72,20 @@ func (r *Reconciler) newApplyRequest(ctx context.Context, in *Input, w *resource
 			grace := remainingGrace(r.ServiceGrace, in, w, obj, seen)
 			waits, serviceGrace = grace > 0, max(serviceGrace, grace)
 		}
-		if !waits || r.isPlan() { // A plan has what follows, too.
+		if !waits || r.IsPlan() { // A plan has what follows, too.
 			req.Prune = append(req.Prune, obj)
 		}
 	}
 	return req, serviceGrace, nil
+}
+
+// leavesFormer reports whether the former objects stay: a UnitedDeployment that names another Deployment leaves the Deployment that it made before,
+// with all around its pods.
+func (in *Input) leavesFormer(former children.Inventory) bool {
+	return in.Kind.Name == resource.KindUnitedDeployment.Name && slices.ContainsFunc(former, func(obj client.Object) bool {
+		_, ok := obj.(*appsv1.Deployment)
+		return ok
+	})
 }
 
 // isReplaced reports whether an object that the workload no longer has can be deleted. A Service of another name is deleted once its
@@ -125,7 +140,7 @@ func (r *Reconciler) ApplyDeployment(ctx context.Context, in *Input, seen *Obser
 	case headless != nil && AdoptsObject(req):
 		return FailApply(seen, nameRestart(in, headless, true))
 	}
-	freed, err := r.freeNodePorts(ctx, in, w, seen)
+	freed, err := r.FreeNodePorts(ctx, in, w, seen)
 	if err != nil {
 		return FailApply(seen, err)
 	}
@@ -190,7 +205,7 @@ func (r *Reconciler) FindPending(ctx context.Context, req *apply.Request, seen *
 	out.Seen, out.Err, out.Refused, out.notWritten = seen, err, nil, false
 	if changes.Waits() {
 		_, line := changes.Summary()
-		out.pending, out.heldBack = true, line+describeRollouts(req)+"\n"
+		out.pending, out.heldBack = true, line+describeRollouts(req)+"; "+digestDesired(req)+"\n"
 	}
 	return out
 }
@@ -210,6 +225,22 @@ func describeRollouts(req *apply.Request) string {
 		}
 	}
 	return said
+}
+
+// digestDesired returns a digest of the objects that a request states.
+func digestDesired(req *apply.Request) string {
+	desired := make([]any, len(req.Objects))
+	for i := range req.Objects {
+		desired[i] = req.Objects[i].Desired
+	}
+	return DigestDesired(desired...)
+}
+
+// DigestDesired returns a digest of what is to be applied after a pause: another value of the same fields is another change.
+func DigestDesired(desired ...any) string {
+	sum := sha256.New()
+	_ = json.NewEncoder(sum).Encode(desired) // An object of the API always has a JSON form.
+	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
 // NewChild returns an object as a child of the engine's. live may be a nil pointer.

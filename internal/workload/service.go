@@ -82,6 +82,16 @@ func remainingGrace(grace time.Duration, in *Input, w *resource.Workload, obj cl
 	return max(0, grace-seen.At.Sub(changed))
 }
 
+// RemainingServiceGrace returns the time that the clients of a former Service still have to follow to a Service: from when it exists, and leads to
+// pods that are available.
+func (r *Reconciler) RemainingServiceGrace(service *corev1.Service, available, now time.Time) time.Duration {
+	since := service.CreationTimestamp.Time
+	if available.After(since) {
+		since = available
+	}
+	return min(r.ServiceGrace, max(0, r.ServiceGrace-now.Sub(since))) // The clocks may differ.
+}
+
 // backendOf returns the name of the Service that an Ingress or HTTPRoute of the operator's leads to, empty if it leads to several, or to
 // none.
 func backendOf(obj client.Object) string {
@@ -130,9 +140,9 @@ func hasReadyEndpoint(slice discoveryv1.EndpointSlice) bool {
 	return slices.ContainsFunc(slice.Endpoints, func(endpoint discoveryv1.Endpoint) bool { return ptr.Deref(endpoint.Conditions.Ready, true) })
 }
 
-// freeNodePorts deletes the Services of former names that have node ports which the workload's Service is to have, and is not
+// FreeNodePorts deletes the Services of former names that have node ports which the workload's Service is to have, and is not
 // there yet: the cluster has each once. Without that, a former Service waits for the new one.
-func (r *Reconciler) freeNodePorts(ctx context.Context, in *Input, w *resource.Workload, seen *Observed) (apply.ChangeSet, error) {
+func (r *Reconciler) FreeNodePorts(ctx context.Context, in *Input, w *resource.Workload, seen *Observed) (apply.ChangeSet, error) {
 	if seen.Service != nil || len(w.Ports) == 0 {
 		return nil, nil
 	}
@@ -141,7 +151,7 @@ func (r *Reconciler) freeNodePorts(ctx context.Context, in *Input, w *resource.W
 		return nil, nil
 	}
 	req := &apply.Request{Owner: in.Owner, Manager: in.fieldManager()}
-	former := slices.Clone(seen.Owned)
+	former := slices.Concat(seen.Owned, in.Former)
 	if seen.former != nil {
 		former = append(former, children.Inventory{seen.former}.Without(former...)...)
 	}

@@ -55,7 +55,7 @@ func (r *Reconciler) joinWave(ctx context.Context, in *Input, live *appsv1.Deplo
 		return nil, err
 	}
 	joined.awaitsWave = rolls
-	if r.isPlan() {
+	if r.IsPlan() {
 		return &joined, nil
 	}
 	grant, granted, err := r.Waves.Grant(ctx, id)

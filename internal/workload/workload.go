@@ -75,8 +75,8 @@ type Result struct {
 	SecretChecked bool
 }
 
-// isPlan reports whether the reconcile is the dry run of a plan, which writes nothing.
-func (r *Reconciler) isPlan() bool { return r.Mode == apply.DryRun }
+// IsPlan reports whether the reconcile is the dry run of a plan, which writes nothing.
+func (r *Reconciler) IsPlan() bool { return r.Mode == apply.DryRun }
 
 // Reconcile observes the objects of a workload, decides which spec is in force, applies that spec, and reports.
 func (r *Reconciler) Reconcile(ctx context.Context, in *Input) (Result, error) {
@@ -116,7 +116,7 @@ func (r *Reconciler) ReconcileObserved(ctx context.Context, in *Input, observed 
 	} else if want.isApplied(done) {
 		r.Records.Forget(in.Key())
 	}
-	if want.job.spec != nil && done.Err == nil && !r.isPlan() {
+	if want.job.spec != nil && done.Err == nil && !r.IsPlan() {
 		done = done.followedBy(r.startJob(ctx, in, &want.job, done))
 	}
 	return newResult(in, want, done)
@@ -152,7 +152,7 @@ func (r *Reconciler) reachDecision(ctx context.Context, in *Input, seen *Observe
 
 // newDecider returns the decider for an observation.
 func (r *Reconciler) newDecider(in *Input, seen *Observed) decider {
-	return decider{compare: r.Engine, in: in, seen: seen, secrets: in.followsContent() && r.Content.Secrets(), foresees: r.isPlan()}
+	return decider{compare: r.Engine, in: in, seen: seen, secrets: in.followsContent() && r.Content.Secrets(), foresees: r.IsPlan()}
 }
 
 // readNeed returns the observation with the answer to a need of a decision.

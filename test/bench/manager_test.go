@@ -34,7 +34,7 @@ func (w *world) start(b *testing.B, namespaces string) *operator {
 	container := deployment.Spec.Template.Spec.Containers[0]
 	env := []string{"POD_NAMESPACE=" + harness.SystemNamespace}
 	for _, e := range container.Env {
-		if e.ValueFrom == nil {
+		if e.ValueFrom == nil && e.Name != "WATCH_NAMESPACE" { // The namespaces are the caller's.
 			env = append(env, e.Name+"="+e.Value)
 		}
 	}

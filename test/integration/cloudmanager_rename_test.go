@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -110,6 +111,138 @@ func TestCloudManagerForgetsOnRename(t *testing.T) {
 	if !metav1.IsControlledBy(secret, cm) {
 		t.Error("the Secret of the new database does not go with the CloudManager")
 	}
+}
+
+// TestCloudManagerServiceNameTaken gives the database, or its Service alone, the name of a Service of others: no tier is led there, and each stays
+// repaired.
+func TestCloudManagerServiceNameTaken(t *testing.T) {
+	t.Parallel()
+	for name, rename := range map[string]func(*appv1.Database){
+		"the-service":  func(db *appv1.Database) { db.Service.Name = "taken" },
+		"the-database": func(db *appv1.Database) { db.Name = "taken" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ns, m := plane.Shared(t)
+			cm := newCloudManager(ns)
+			bringUpTiers(t, cm)
+			foreign := namedService(ns, "taken")
+			foreign.Spec.Ports = []corev1.ServicePort{{Port: 3306}}
+			plane.Create(t, foreign)
+			plane.Read(t, cm)
+			plane.Change(t, cm, func() { rename(&cm.Spec.DB.StatefulSet) })
+			set := namedStatefulSet(ns, cm.Spec.DB.StatefulSet.Name)
+			plane.Until(t, set, func() error { return nil })
+			setReadyPods(t, set, 1)
+			plane.Stands(t, cm, "Stalled=True/"+appv1.ReasonResourceExists)
+			m.Idle(t)
+			for _, tier := range []string{"identity", "front"} {
+				d := namedDeployment(ns, tier)
+				led := func() error { return diffOf("db."+ns+".svc", hostOf(d)) }
+				plane.Until(t, d, led)
+				plane.Change(t, d, func() { d.Spec.Template.Spec.Containers[0].Image = "theirs" })
+				plane.Until(t, d, func() error {
+					if d.Spec.Template.Spec.Containers[0].Image == "theirs" {
+						return errors.New("it is not repaired")
+					}
+					return led()
+				})
+			}
+			plane.Read(t, namedService(ns, "db"))
+
+			plane.Delete(t, foreign)
+			for _, tier := range []string{"identity", "front"} {
+				d := namedDeployment(ns, tier)
+				plane.Until(t, d, func() error { return diffOf("taken."+ns+".svc", hostOf(d)) })
+				completeRollout(t, d)
+			}
+			plane.Gone(t, namedService(ns, "db"))
+			awaitPhase(t, cm, appv1.PhaseReady, "Ready=True", "Stalled=False")
+		})
+	}
+}
+
+// TestCloudManagerRenamesNodePorts renames tiers whose Services have node ports, which the cluster has once: the former Service gives its port away,
+// and stays for its clients.
+func TestCloudManagerRenamesNodePorts(t *testing.T) {
+	t.Parallel()
+	ns, m := plane.Shared(t)
+	cm := newCloudManager(ns)
+	ports := []int32{30071, 30072}
+	front, db := &cm.Spec.Front.Deployment, &cm.Spec.DB.StatefulSet
+	front.Service.Type, front.Ports = corev1.ServiceTypeNodePort, []appv1.Port{{Port: 80, NodePort: ports[0]}}
+	db.Service.Type, db.Ports = corev1.ServiceTypeNodePort, []appv1.Port{{Port: 3306, NodePort: ports[1]}}
+	bringUpTiers(t, cm)
+	plane.Read(t, cm)
+	plane.Change(t, cm, func() { cm.Spec.Front.Deployment.Name, cm.Spec.DB.StatefulSet.Name = "web", "data" })
+	moved := func(from, to string, port int32) {
+		t.Helper()
+		service := namedService(ns, to)
+		plane.Until(t, service, func() error { return diffOf(port, service.Spec.Ports[0].NodePort) })
+		former := namedService(ns, from)
+		plane.Until(t, former, func() error {
+			if former.Spec.Ports[0].NodePort == port {
+				return errors.New("the former Service has the port")
+			}
+			return nil
+		})
+	}
+	moved("db", "data", ports[1])
+	setReadyPods(t, namedStatefulSet(ns, "data"), 1)
+	identity := namedDeployment(ns, "identity")
+	plane.Until(t, identity, func() error { return diffOf("data."+ns+".svc", hostOf(identity)) })
+	completeRollout(t, identity)
+	moved("front", "web", ports[0])
+	completeRollout(t, namedDeployment(ns, "web"))
+	awaitPhase(t, cm, appv1.PhaseReady, "Ready=True", "Stalled=False")
+	plane.Gone(t, namedService(ns, "front"))
+	m.Idle(t)
+}
+
+// TestCloudManagerFormerServiceStays renames a tier, and then its Service alone: the former Service, and the pods that it leads to, stay until clients
+// have had their time to follow.
+func TestCloudManagerFormerServiceStays(t *testing.T) {
+	t.Parallel()
+	const grace = 3 * time.Second
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns, harness.WithServiceGrace(ptr.To(grace)))
+	cm := newCloudManager(ns)
+	bringUpTiers(t, cm)
+	sent := func(request string) time.Time {
+		t.Helper()
+		for _, q := range m.Requests.All() {
+			if q.Verb+" "+q.Resource+" "+q.Name == request {
+				return q.Sent
+			}
+		}
+		t.Errorf("no request %q was sent", request)
+		return time.Time{}
+	}
+	stays := func(present, former string) {
+		t.Helper()
+		plane.Gone(t, namedService(ns, former))
+		// The creation has a time of whole seconds.
+		if stayed := sent("delete services " + former).Sub(sent("patch services " + present)); stayed < grace-time.Second {
+			t.Errorf("Service %s was deleted %s after Service %s was created, want %s", former, stayed, present, grace)
+		}
+	}
+	plane.Read(t, cm)
+	plane.Change(t, cm, func() { cm.Spec.Front.Deployment.Name = "web" })
+	web := namedDeployment(ns, "web")
+	plane.Until(t, web, func() error { return nil })
+	completeRollout(t, web)
+	stays("web", "front")
+	if deleted := sent("delete deployments front"); deleted.Sub(sent("patch services web")) < grace-time.Second {
+		t.Error("the pods that the former Service leads to did not stay")
+	}
+	awaitPhase(t, cm, appv1.PhaseReady, "Ready=True")
+
+	plane.Read(t, cm)
+	plane.Change(t, cm, func() { cm.Spec.Front.Deployment.Service.Name = "shop" })
+	completeNextRollout(t, web)
+	stays("shop", "web")
+	awaitPhase(t, cm, appv1.PhaseReady, "Ready=True")
+	m.Idle(t)
 }
 
 // releaseClaim takes the references off a claim.

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -93,6 +94,72 @@ func TestCloudManagerSchema(t *testing.T) {
 	storage := &cm.Spec.DB.StatefulSet.Storage
 	if storage.AccessModes != corev1.ReadWriteOnce || storage.MountPath != "/var/lib/mysql" || !ptr.Deref(storage.Retain, false) {
 		t.Errorf("defaults of storage: %+v", storage)
+	}
+}
+
+// TestCloudManagerGrowsAtItsNumberOfPods grows the volumes of a database whose number of pods the spec does not decide: the StatefulSet is
+// recreated with the number that it had, so that no pod is removed.
+func TestCloudManagerGrowsAtItsNumberOfPods(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		stated     *int32
+		autoscaled bool
+		want       int32
+	}{
+		"scaled-by-hand":     {nil, false, 3},
+		"autoscaled":         {nil, true, 3},
+		"autoscaled-anyway":  {ptr.To[int32](1), true, 3},
+		"stated-by-the-spec": {ptr.To[int32](1), false, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ns, m := plane.Shared(t)
+			cm := newCloudManager(ns)
+			cm.Spec.DB.StatefulSet.Replicas = c.stated
+			bringUpTiers(t, cm)
+			set := namedStatefulSet(ns, "db")
+			if c.autoscaled {
+				plane.Create(t, newAutoscaler(set, "apps/v1", "StatefulSet"))
+				m.Idle(t)
+			}
+			plane.Read(t, set)
+			if c.stated == nil || c.autoscaled {
+				plane.Change(t, set, func() { set.Spec.Replicas = ptr.To[int32](3) })
+			}
+			for ordinal := range 3 {
+				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: fmt.Sprintf("db-%d", ordinal), Labels: set.Spec.Template.Labels}}
+				pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
+				pod.Spec.Containers = []corev1.Container{{Name: "db", Image: fixture.Image}}
+				plane.Create(t, pod)
+			}
+			if c.want == 3 {
+				setReadyPods(t, set, 3)
+			}
+			m.Idle(t)
+			was := set.UID
+			plane.Read(t, cm)
+			plane.Change(t, cm, func() { cm.Spec.DB.StatefulSet.Storage.Size = resource.MustParse("30Gi") })
+			plane.Until(t, set, func() error {
+				if set.DeletionTimestamp == nil {
+					return errors.New("the StatefulSet is not replaced")
+				}
+				return nil
+			})
+			plane.Change(t, set, func() { set.Finalizers = nil })
+			plane.Until(t, set, func() error {
+				if set.UID == was {
+					return errors.New("the StatefulSet is not recreated")
+				}
+				return nil
+			})
+			if got := *set.Spec.Replicas; got != c.want {
+				t.Errorf("the StatefulSet is recreated with %d pods, want %d", got, c.want)
+			}
+			m.Idle(t)
+			if plane.Read(t, set); *set.Spec.Replicas != c.want {
+				t.Errorf("later it has %d pods, want %d", *set.Spec.Replicas, c.want)
+			}
+		})
 	}
 }
 

@@ -310,6 +310,23 @@ func TestConfigRolloutWhileDown(t *testing.T) {
 	}
 }
 
+// TestConfigRolloutForbiddenInOneNamespace takes the right to the ConfigMaps of one of two namespaces away: resources of the other one are followed.
+func TestConfigRolloutForbiddenInOneNamespace(t *testing.T) {
+	t.Parallel()
+	allowed, forbidden := plane.Namespace(t), plane.Namespace(t)
+	plane.Start(t, allowed, harness.WithNamespaces(forbidden), harness.WithFault(func(q harness.Request, send func() (*http.Response, error)) (*http.Response, error) {
+		if q.Namespace == forbidden && q.Resource == "configmaps" {
+			return harness.Answer(apierrors.NewForbidden(schema.GroupResource{Resource: q.Resource}, q.Name, errors.New("no right"))), nil
+		}
+		return send()
+	}))
+	for ns, want := range map[string]string{forbidden: "ConfigFollowed=False/Forbidden", allowed: "ConfigFollowed=True/Followed"} {
+		app := newFollower(ns, "web")
+		plane.Create(t, newConfigMap(ns, "settings", map[string]string{"level": "1"}), app)
+		plane.Stands(t, app, want, "Applied=True")
+	}
+}
+
 // TestConfigRolloutForbidden takes the right to ConfigMaps away. A condition tells of it, and all else goes on; once the right is
 // there, content is followed.
 func TestConfigRolloutForbidden(t *testing.T) {

@@ -1,7 +1,9 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,10 +12,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/test/fixture"
+	"huolala.cn/app-operator/test/harness"
 	"huolala.cn/app-operator/test/specs"
 )
 
@@ -201,6 +205,22 @@ func TestTaskWithoutApp(t *testing.T) {
 			t.Errorf("the CronJob has changed: %s", diff)
 		}
 	}
+}
+
+// TestTaskWithoutRightToJobs takes the right to Jobs away. Without them, nothing true can be said of the runs, and the status says why.
+func TestTaskWithoutRightToJobs(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	plane.Start(t, ns, harness.WithForbidden(), harness.WithFault(func(q harness.Request, send func() (*http.Response, error)) (*http.Response, error) {
+		if q.Resource == "jobs" {
+			return harness.Answer(apierrors.NewForbidden(schema.GroupResource{Group: "batch", Resource: q.Resource}, q.Name, errors.New("no right"))), nil
+		}
+		return send()
+	}))
+	task := fixture.NewTask(ns, "report")
+	plane.Create(t, task)
+	plane.Stands(t, task, "Ready=False/Forbidden", "Applied=False/Forbidden")
+	harness.Says(t, task, "Applied", "Job")
 }
 
 // newForeignCronJob returns a CronJob that no controller owns.

@@ -672,6 +672,30 @@ func TestUnitedDeploymentInvalid(t *testing.T) {
 
 	// What only the controller knows to be wrong.
 	plane.Change(t, ud, func() { ud.Spec.Template.Envs = []corev1.EnvVar{{Name: "A=B"}} })
-	plane.Stands(t, ud, "Ready=False/Invalid", "Stalled=True/Invalid", "Synced=False/Invalid")
+	plane.Stands(t, ud, "Ready=False/Invalid", "Stalled=True/Invalid", "Synced=True/Synced")
 	harness.Says(t, ud, "Stalled", "spec.template.envs[0].name")
+}
+
+// TestUnitedDeploymentLeavesItsDeployment takes the template away, and states it again together with another name: the Deployment of before, its
+// Service and its pods stay.
+func TestUnitedDeploymentLeavesItsDeployment(t *testing.T) {
+	t.Parallel()
+	ns, m := plane.Shared(t)
+	ud := newTemplate(ns, "holder", "site")
+	plane.Create(t, ud)
+	site, other := namedDeployment(ns, "site"), namedDeployment(ns, "other")
+	plane.Until(t, site, func() error { return nil })
+	completeRollout(t, site)
+	plane.Stands(t, ud, "Ready=True", "Synced=True")
+	plane.Read(t, ud)
+	template := ud.Spec.Template
+	plane.Change(t, ud, func() { ud.Spec.Template = nil })
+	plane.Stands(t, ud, "Ready=True", "Synced=True")
+	plane.Change(t, ud, func() { ud.Spec.Template, ud.Spec.DeploymentName = template, "other" })
+	plane.Until(t, other, func() error { return nil })
+	completeRollout(t, other)
+	plane.Stands(t, ud, "Ready=True", "Synced=True")
+	m.Idle(t)
+	plane.Read(t, site)
+	plane.Read(t, namedService(ns, "site"))
 }
