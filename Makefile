@@ -9,6 +9,8 @@ IMAGE_TAG_BASE ?= quay.io/app-operator/app-operator
 IMG ?= $(IMAGE_TAG_BASE):v$(VERSION)
 BUNDLE_IMG ?= $(IMAGE_TAG_BASE)-bundle:v$(VERSION)
 CATALOG_IMG ?= $(IMAGE_TAG_BASE)-catalog:v$(VERSION)
+# The tag that clusters follow, as config/olm has it: a release moves it to its catalog. One for each major version, as the channels are.
+CATALOG_FOLLOWED_IMG ?= $(IMAGE_TAG_BASE)-catalog:v$(firstword $(subst ., ,$(VERSION)))
 # Of a version of its own: that of config/scorecard.
 SCORECARD_IMG ?= $(IMAGE_TAG_BASE)-scorecard:v1
 CATALOG_TEMPLATE ?= catalog/semver.yaml
@@ -30,10 +32,17 @@ KUBECTL ?= $(shell command -v kubectl || echo "$$(hack/cluster/build.sh)/kubectl
 APPLY_FLAGS ?=
 # What of config/components comes with it, such as COMPONENTS='prometheus network-policy'.
 COMPONENTS ?=
+# An additional operator has a namespace and names of its own, which only an overlay can set: these targets would change the first operator.
+ifneq ($(filter additional-instance,$(COMPONENTS) $(FROM)),)
+ifneq ($(filter deploy build-installer undeploy undeploy-keep prune,$(MAKECMDGOALS)),)
+$(error additional-instance is for an overlay with another namespace and a nameSuffix, see docs/scale.md, "Several operators"; nothing was done)
+endif
+endif
 APPLY = $(KUBECTL) apply --server-side --field-manager=app-operator-deploy $(APPLY_FLAGS) -f -
 DELETE = $(KUBECTL) delete --ignore-not-found -f -
 
-COMMIT = $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
+# Of a fixed length: that of --short alone grows with the number of objects in a clone, and the programs contain it.
+COMMIT = $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS = -X main.version=v$(VERSION) -X main.commit=$(COMMIT)
 
 # The API is a module of its own, and so is a program that uses its client: where go means "all packages", it means those of
@@ -472,19 +481,34 @@ deploy: manifests bin/kustomize ## Put CRDs, RBAC and the manager, with the imag
 
 # The resources and the CRDs go first: while the manager lives, it can still clean up behind its objects.
 .PHONY: undeploy
-undeploy: $(if $(filter additional-instance,$(COMPONENTS)),bin/kustomize,uninstall) ## Remove all that deploy put there, COMPONENTS= included, after every object of the operator's kinds (not with additional-instance).
+undeploy: uninstall ## Remove all that deploy put there, COMPONENTS= included, after every object of the operator's kinds.
 	hack/render.sh $(IMG) $(COMPONENTS) | $(DELETE)
+
+.PHONY: undeploy-keep
+undeploy-keep: bin/kustomize ## Remove the operator alone, COMPONENTS= included: the namespace, the CRDs and all resources stay, and pods keep running.
+	hack/render.sh $(IMG) $(COMPONENTS) | hack/without.sh kinds Namespace CustomResourceDefinition | $(DELETE)
+
+.PHONY: prune
+prune: bin/kustomize ## After deploy with other COMPONENTS=: remove what is left of the components before, which FROM= names.
+	$(if $(filter undefined,$(origin FROM)),$(error FROM= has to name the components of the deployment before, or none))
+	mkdir -p dist
+	hack/render.sh $(IMG) $(COMPONENTS) > dist/deployed.yaml
+	hack/render.sh $(IMG) $(FROM) | hack/without.sh objects dist/deployed.yaml | $(DELETE)
 
 ##@ OLM
 
 # Where bundle and catalog go, and where their images are built from: the bundle is in the tree, the catalog is not.
-bundle bundle-build: OUT ?= .
+bundle bundle-test bundle-build: OUT ?= .
 catalog catalog-build catalog-buildx: OUT ?= dist/catalog
 
 .PHONY: bundle
 bundle: manifests bin/kustomize bin/operator-sdk ## Make the OLM bundle of VERSION for CHANNELS, with IMG by tag; by digest with USE_IMAGE_DIGESTS=true, once IMG is pushed. OUT= is where to.
 	@VERSION='$(VERSION)' IMG='$(IMG)' CHANNELS='$(CHANNELS)' DEFAULT_CHANNEL='$(DEFAULT_CHANNEL)' OUT='$(OUT)' \
 		USE_IMAGE_DIGESTS='$(USE_IMAGE_DIGESTS)' hack/bundle.sh
+
+.PHONY: bundle-test
+bundle-test: ## Test the bundle in OUT, such as one with images by digest.
+	BUNDLE='$(abspath $(OUT))' go test -vet=off -count=1 ./test/bundle
 
 .PHONY: bundle-build
 bundle-build: ## Build the bundle's image BUNDLE_IMG, of the bundle in OUT.
@@ -511,6 +535,10 @@ catalog-push: ## Push the image CATALOG_IMG.
 catalog-buildx: ## Build CATALOG_IMG, of the catalog in dist/catalog (OUT=), for all of PLATFORMS and push it as one.
 	$(call buildx,$(CATALOG_IMG),$(OUT)/catalog.Dockerfile,$(OUT))
 
+.PHONY: catalog-follow
+catalog-follow: bin/crane ## Move the tag that clusters follow, CATALOG_FOLLOWED_IMG, to the pushed CATALOG_IMG.
+	bin/crane tag $(CATALOG_IMG) $(lastword $(subst :, ,$(CATALOG_FOLLOWED_IMG)))
+
 .PHONY: scorecard-build
 scorecard-build: ## Build SCORECARD_IMG, the scorecard's stage of our own.
 	$(CONTAINER_TOOL) build $(BUILD_FLAGS) -t $(SCORECARD_IMG) -f test/scorecard/Dockerfile .
@@ -527,8 +555,13 @@ scorecard-buildx: ## Build SCORECARD_IMG for all of PLATFORMS and push it as one
 
 # RELEASE.md has the order; .github/workflows/release.yml calls them.
 .PHONY: release-check
-release-check: ## Check that HEAD can be released as VERSION: its tags, CHANGELOG.md, the catalog, an unchanged tree.
-	@VERSION='$(VERSION)' hack/release-check.sh
+# What of it: tree needs no registry, images needs one, and a login where it is private.
+RELEASE_CHECK ?= tree images
+# The version whose images may exist already: for a release that has failed halfway.
+RELEASE_REPAIR ?=
+release-check: $(if $(filter images,$(RELEASE_CHECK)),bin/crane) ## Check that HEAD can be released as VERSION: its tags, CHANGELOG.md, the catalog, an unchanged tree, no images yet.
+	@VERSION='$(VERSION)' IMAGES='$(IMG) $(BUNDLE_IMG) $(CATALOG_IMG)' FOLLOWED='$(CATALOG_FOLLOWED_IMG)' \
+		SCORECARD='$(SCORECARD_IMG)' RELEASE_REPAIR='$(RELEASE_REPAIR)' hack/release-check.sh $(RELEASE_CHECK)
 
 .PHONY: registry-login
 registry-login: ## Log in to the registry of IMAGE_TAG_BASE as REGISTRY_USER, with REGISTRY_PASSWORD from the environment.
@@ -539,17 +572,26 @@ digest = digest="$$(bin/crane digest $(1))"; [ -n "$$digest" ] || { echo "releas
 
 # By digest: the tag of an image can be moved.
 .PHONY: release-files
-release-files: bin/crane bin/helm sbom ## Write the files of a release into dist, once its images are pushed: manifests, chart, SBOM, digests, notes, checksums.
+release-files: bin/crane bin/helm sbom ## Write the files of a release into dist, once its images are pushed: manifests, chart, SBOM, digests, checksums.
 	for image in $(IMG) $(BUNDLE_IMG) $(CATALOG_IMG); do $(call digest,$$image); echo "$$image@$$digest"; done > dist/images.txt
+	$(call digest,$(CATALOG_IMG)); echo "$(CATALOG_FOLLOWED_IMG)@$$digest" >> dist/images.txt
 	$(call digest,$(IMG)); $(MAKE) --no-print-directory build-installer chart IMG="$(IMAGE_TAG_BASE)@$$digest"
 	bin/helm package '$(CHART)' --destination dist
-	awk -v heading='## [$(VERSION)]' '/^## \[/ {on = index($$0, heading) == 1; next} on' CHANGELOG.md > dist/notes.md
 	cd dist && sha256sum install.yaml app-operator-$(VERSION).tgz sbom.cdx.json sbom-viewer.cdx.json images.txt > SHA256SUMS
 
+# Before anything is pushed: without the right to create a release nothing of it is public. A draft of a run that failed is used again.
+.PHONY: release-draft
+release-draft: ## Create the draft of the release v$(VERSION) with the section of CHANGELOG.md, by gh (GH_TOKEN).
+	mkdir -p dist
+	awk -v heading='## [$(VERSION)]' '/^## \[/ {on = index($$0, heading) == 1; next} on' CHANGELOG.md > dist/notes.md
+	[ "$$(gh release view v$(VERSION) --json isDraft --jq .isDraft 2>/dev/null)" = true ] || \
+		gh release create v$(VERSION) --draft --verify-tag --title v$(VERSION) --notes-file dist/notes.md
+
 .PHONY: release-publish
-release-publish: ## Create the release v$(VERSION) with the files of release-files, by gh (GH_TOKEN).
-	gh release create v$(VERSION) --verify-tag --title v$(VERSION) --notes-file dist/notes.md \
+release-publish: ## Add the files of release-files to the draft of release-draft, and publish it, by gh (GH_TOKEN).
+	gh release upload v$(VERSION) --clobber \
 		dist/install.yaml dist/app-operator-$(VERSION).tgz dist/sbom.cdx.json dist/sbom-viewer.cdx.json dist/images.txt dist/SHA256SUMS
+	gh release edit v$(VERSION) --draft=false
 
 ##@ Tools
 

@@ -36,11 +36,31 @@ resources() { # KINDS
     -o jsonpath='{range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{" finalizers: "}{.metadata.finalizers}{"\n"}{end}'
 }
 
-# owned prints the child objects, a line each. What was left behind on purpose, such as retained data, has no owner.
-owned() {
+# labelled prints the objects with the operator's label, a line each: UID, kind, namespace and name, and the API version and the UID of
+# the controller, if the object has one.
+labelled() {
   "${kubectl[@]}" get "$children" "${scope[@]}" --ignore-not-found -l app.kubernetes.io/managed-by=app-operator \
-    -o jsonpath='{range .items[*]}{.metadata.ownerReferences[0].kind} {.kind} {.metadata.namespace}/{.metadata.name}{"\n"}{end}' |
-    awk 'NF == 3 { print $2, $3 }'
+    -o jsonpath='{range .items[*]}{.metadata.uid}{" "}{.kind}{" "}{.metadata.namespace}/{.metadata.name}{" "}{.metadata.ownerReferences[?(@.controller==true)].apiVersion}{" "}{.metadata.ownerReferences[?(@.controller==true)].uid}{"\n"}{end}'
+}
+
+# owned prints the child objects, a line each: UID, kind, namespace and name. The controller of a child is a resource of the operator, or
+# another child: a Deployment that was orphaned or ejected has no controller, so it is no child, and neither are its ReplicaSets and pods,
+# which keep the label. Retained data has no controller either. KNOWN are the UIDs of earlier children: the pods of a child that is gone
+# by now are children still.
+owned() { # KNOWN
+  { printf '%s\n' "$1"; labelled; } | awk '
+    NF == 1 { child[$1] = 1 }
+    NF >= 3 { n++; uid[n] = $1; object[n] = $2 " " $3; version[n] = $4; controller[n] = $5; now[$1] = 1 }
+    END {
+      for (known in child) if (known in now) delete child[known]
+      do {
+        more = 0
+        for (i = 1; i <= n; i++) if (!(uid[i] in child) && (version[i] ~ /^app\.huolala\.cn\// || controller[i] != "" && controller[i] in child)) {
+          child[uid[i]] = 1; more = 1
+        }
+      } while (more)
+      for (i = 1; i <= n; i++) if (uid[i] in child) print uid[i], object[i]
+    }'
 }
 
 count() { awk 'NF { n++ } END { print n + 0 }'; }
@@ -55,9 +75,12 @@ children+=$(existing "${custom_children[@]}")
 
 said=''
 deadline=''
+known=''
 while :; do
   left=$(resources "$found")
-  behind=$(owned)
+  objects=$(owned "$known")
+  known=$(printf '%s\n%s\n' "$known" "$(cut -d ' ' -f 1 <<< "$objects")" | sort -u)
+  behind=$(cut -d ' ' -f 2- <<< "$objects")
   now="$(count <<< "$left") resources and $(count <<< "$behind") child objects are left"
   if [ "$now" != "$said" ]; then echo "$now"; fi
   said=$now

@@ -16,7 +16,8 @@ trap 'rm -rf "$overlay"' EXIT
   cd "$overlay"
   "$kustomize" create --resources ../../config/default
   "$kustomize" edit set image "controller=$image"
-  for component; do
+  # namespaced is the last: it limits what the others add.
+  for component in $(printf '%s\n' "$@" | grep -vx namespaced) $(printf '%s\n' "$@" | grep -x namespaced); do
     "$kustomize" edit add component "../../config/components/$component"
   done
 )

@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -54,29 +55,12 @@ func run(folder, version, image string) error {
 	if err != nil {
 		return err
 	}
-	// affects are the components that change an object, each by itself.
-	affects := map[string][]string{}
-	for id := range base {
-		affects[id] = nil
-	}
-	for _, name := range names {
-		with, err := render(name)
-		if err != nil {
-			return err
-		}
-		for id := range with {
-			if _, found := affects[id]; !found {
-				affects[id] = nil
-			}
-		}
-		for id := range affects {
-			if base[id] != with[id] {
-				affects[id] = append(affects[id], name)
-			}
-		}
+	affects, err := affected(names)
+	if err != nil {
+		return err
 	}
 	files := map[string]string{"Chart.yaml": chart(version)}
-	values, schema, err := valuesOf(names, image)
+	values, schema, err := valuesOf(names, image, base["Deployment/app-operator-controller-manager"])
 	if err != nil {
 		return err
 	}
@@ -102,6 +86,35 @@ func run(folder, version, image string) error {
 		err = errors.Join(err, os.WriteFile(filepath.Join(folder, path), []byte(text), 0o644))
 	}
 	return err
+}
+
+// affected returns for each object the components that change it: what they change by themselves, and what they change with all other
+// components. Some objects are there only with two components, such as the binding to Secrets in one namespace.
+func affected(names []string) (map[string][]string, error) {
+	affects := map[string][]string{}
+	for _, name := range names {
+		others := slices.DeleteFunc(slices.Clone(names), func(other string) bool { return other == name })
+		for _, pair := range [][2][]string{{nil, {name}}, {others, names}} {
+			without, err := render(pair[0]...)
+			if err != nil {
+				return nil, err
+			}
+			with, err := render(pair[1]...)
+			if err != nil {
+				return nil, err
+			}
+			for _, objects := range []map[string]string{without, with} {
+				for id := range objects {
+					if without[id] != with[id] && !slices.Contains(affects[id], name) {
+						affects[id] = append(affects[id], name)
+					} else if affects[id] == nil {
+						affects[id] = []string{}
+					}
+				}
+			}
+		}
+	}
+	return affects, nil
 }
 
 // rendered are the results of render by its arguments: several objects ask for the same.
@@ -174,6 +187,18 @@ func template(id string, by []string) (string, error) {
 	return write(merge(variants), values), nil
 }
 
+// variable matches a variable of the manager that a value can replace; all others are the component's or the operator's. resources matches
+// the requests and limits of a container.
+var (
+	variable  = regexp.MustCompile(`(- name: (GOGC|GOMEMLIMIT)\n +value: )"?([^"\n]+)"?`)
+	resources = regexp.MustCompile(`\n        resources:\n(          .*\n)+`)
+)
+
+// whereNotEmpty returns a line that adds a value to the spec of pods, where it is not empty.
+func whereNotEmpty(value string) string {
+	return fmt.Sprintf("\n{{- with .Values.%[1]s }}{{ dict %[1]q . | toYaml | nindent 6 }}{{- end }}", value)
+}
+
 // parametrize replaces the names in config by expressions of Helm. A definition survives the end of its release, because its deletion would
 // delete all resources of its kind.
 func parametrize(text string) string {
@@ -184,6 +209,17 @@ func parametrize(text string) string {
 		"image: "+proxyImage, "image: {{ .Values.viewerProxy }}",
 		"app.kubernetes.io/managed-by: kustomize", "app.kubernetes.io/managed-by: {{ .Release.Service }}",
 	).Replace(text)
+	if strings.Contains(text, "\nkind: Deployment\n") {
+		text = strings.Replace(text, "\n      serviceAccountName:", whereNotEmpty("imagePullSecrets")+whereNotEmpty("tolerations")+"\n      serviceAccountName:", 1)
+	}
+	if strings.Contains(text, "\nkind: Deployment\n") && strings.Contains(text, "\n        name: manager\n") {
+		text = strings.Replace(text, "\n        env:\n", "\n{{- with .Values.args }}{{ toYaml . | nindent 8 }}{{- end }}\n        env:\n", 1)
+		text = variable.ReplaceAllString(text, `$1{{ .Values.env.$2 | default "$3" | quote }}`)
+		text = strings.Replace(text, "\n        image: ", `
+{{- range $name, $value := omit .Values.env "GOGC" "GOMEMLIMIT" }}{{ list (dict "name" $name "value" $value) | toYaml | nindent 8 }}{{- end }}
+        image: `, 1)
+		text = resources.ReplaceAllString(text, "\n        resources: {{- toYaml .Values.resources | nindent 10 }}\n")
+	}
 	if strings.Contains(text, "\nkind: CustomResourceDefinition\n") {
 		text = strings.Replace(text, "\n  annotations:\n", "\n  annotations:\n    helm.sh/resource-policy: keep\n", 1)
 	}
@@ -201,12 +237,48 @@ kubeVersion: ">=1.30.0-0"
 `, version, version)
 }
 
-// valuesOf returns the values with the comments of the components, and their schema, which refuses any other.
-func valuesOf(names []string, image string) (values, schema string, err error) {
-	type property struct {
-		Type string `json:"type"`
+// podValues are the values of the pods with their comments, but for the last one.
+const podValues = `
+# Further flags of the manager, such as --namespace-cache-mib=64. docs/install.md lists them.
+args: []
+
+# Further variables of the manager, and other values of GOGC and GOMEMLIMIT. GOMEMLIMIT is nine tenths of the memory limit.
+env: {}
+
+# Of the pods of the manager and of the viewer.
+imagePullSecrets: []
+tolerations: []
+
+# Requests and limits of the manager. docs/scale.md has the memory for many Apps.
+resources:
+`
+
+// requestsOf returns the requests and limits in the Deployment of the manager, as YAML inside a value.
+func requestsOf(manager string) (string, error) {
+	found := resources.FindString(manager)
+	if found == "" {
+		return "", errors.New("the Deployment of the manager has no requests and limits")
 	}
-	properties := map[string]property{"image": {"string"}, "viewerProxy": {"string"}}
+	_, found, _ = strings.Cut(found, "resources:\n")
+	return strings.ReplaceAll("\n"+found, "\n        ", "\n")[1:], nil
+}
+
+// valuesOf returns the values with the comments of the components, and their schema, which refuses any other. Manager is the Deployment of the manager.
+func valuesOf(names []string, image, manager string) (values, schema string, err error) {
+	text, object := map[string]any{"type": "string"}, map[string]any{"type": "object"}
+	list := func(item map[string]any) map[string]any { return map[string]any{"type": "array", "items": item} }
+	properties := map[string]map[string]any{
+		"image": text, "viewerProxy": text, "args": list(text), "resources": object, "tolerations": list(object),
+		"imagePullSecrets": list(map[string]any{"type": "object", "required": []string{"name"}, "properties": map[string]any{"name": text}}),
+		// What a component or the operator sets.
+		"env": {"type": "object", "additionalProperties": text, "propertyNames": map[string]any{
+			"not": map[string]any{"enum": []string{"ENABLE_WEBHOOKS", "POD_NAMESPACE", "WATCH_NAMESPACE"}},
+		}},
+	}
+	requests, err := requestsOf(manager)
+	if err != nil {
+		return "", "", err
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "# The image of the manager and of the viewer.\nimage: %s\n\n# The image of oauth2-proxy in front of the viewer.\nviewerProxy: %s\n", image, proxyImage)
 	for _, name := range names {
@@ -216,10 +288,11 @@ func valuesOf(names []string, image string) (values, schema string, err error) {
 		}
 		comment, _, _ := strings.Cut(string(data), "apiVersion:")
 		fmt.Fprintf(&b, "\n%s%s: false\n", comment, components[name])
-		properties[components[name]] = property{"boolean"}
+		properties[components[name]] = map[string]any{"type": "boolean"}
 	}
+	b.WriteString(podValues + requests)
 	// What a chart that has this one as a part hands down.
-	properties["global"] = property{"object"}
+	properties["global"] = object
 	data, err := json.MarshalIndent(map[string]any{
 		"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "properties": properties, "additionalProperties": false,
 	}, "", "  ")

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -101,34 +102,41 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// TestPermissions checks that OLM gives the manager what config/rbac gives it, and no more.
+// TestPermissions checks that OLM gives the manager what config/rbac gives it, and no more. Permissions count in the namespaces of the
+// OperatorGroup, and OLM promotes them to ClusterRoles where these are all namespaces; clusterPermissions count in the whole cluster in each
+// install mode. So only the check of who scrapes the metrics is there, which Kubernetes has no namespaced kind for.
 func TestPermissions(t *testing.T) {
+	where := map[string]string{"role.yaml": "permissions", "leader_election_role.yaml": "permissions", "metrics_auth_role.yaml": "clusterPermissions"}
 	want := map[string][]rbacv1.PolicyRule{}
-	for _, file := range []string{"role.yaml", "leader_election_role.yaml", "metrics_auth_role.yaml"} {
+	for file, list := range where {
 		for _, doc := range documents(t, filepath.Join(root, "config/rbac", file)) {
 			var role rbacv1.ClusterRole // A Role's rules are the same.
 			if err := yaml.UnmarshalStrict(doc, &role); err != nil {
 				t.Fatal(err)
 			}
-			want[role.Kind] = append(want[role.Kind], role.Rules...)
+			want[list] = append(want[list], role.Rules...)
 		}
 	}
 	csv := load(t).CSV
-	got := map[string][]rbacv1.PolicyRule{}
 	strategy := csv.Spec.InstallStrategy.StrategySpec
-	for kind, permissions := range map[string][]v1alpha1.StrategyDeploymentPermissions{
-		"ClusterRole": strategy.ClusterPermissions, "Role": strategy.Permissions,
+	for list, permissions := range map[string][]v1alpha1.StrategyDeploymentPermissions{
+		"clusterPermissions": strategy.ClusterPermissions, "permissions": strategy.Permissions,
 	} {
+		var got []rbacv1.PolicyRule
 		for _, p := range permissions {
 			if account := strategy.DeploymentSpecs[0].Spec.Template.Spec.ServiceAccountName; p.ServiceAccountName != account {
 				t.Errorf("permissions of %s, but the manager is %s", p.ServiceAccountName, account)
 			}
-			got[kind] = append(got[kind], p.Rules...)
+			got = append(got, p.Rules...)
+		}
+		if diff := cmp.Diff(sorted(t, want[list]), sorted(t, got)); diff != "" {
+			t.Errorf("%s (-config/rbac +bundle):\n%s", list, diff)
 		}
 	}
-	for kind, rules := range want {
-		if diff := cmp.Diff(sorted(t, rules), sorted(t, got[kind])); diff != "" {
-			t.Errorf("%s (-config/rbac +bundle):\n%s", kind, diff)
+	// A binding in the bundle would give rights that no install mode limits.
+	for _, obj := range load(t).Objects {
+		if strings.HasSuffix(obj.GetKind(), "RoleBinding") {
+			t.Errorf("%s %s is next to the permissions", obj.GetKind(), obj.GetName())
 		}
 	}
 }
@@ -324,6 +332,36 @@ func TestCatalog(t *testing.T) {
 	for _, v := range stable {
 		if !slices.Contains(candidates, v) {
 			t.Errorf("%s is stable and no candidate", v)
+		}
+	}
+}
+
+// TestCatalogIsFollowed checks that config/olm names the tag that a release moves to its catalog: OLM polls it, and the tag of one version
+// never brings another one.
+func TestCatalogIsFollowed(t *testing.T) {
+	cmd := exec.Command("make", "--no-print-directory", "--dry-run", "--old-file=bin/crane", "catalog-follow")
+	cmd.Dir = root
+	// The variables of a make that runs this test are not those of the command.
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		return strings.HasPrefix(variable, "MAKE") || strings.HasPrefix(variable, "MFLAGS=") || strings.HasPrefix(variable, "IMAGE_TAG_BASE=")
+	})
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("make catalog-follow: %v: %s", err, out)
+	}
+	moves := regexp.MustCompile(`bin/crane tag (\S+-catalog):(v\S+) (\S+)\n`).FindStringSubmatch(string(out))
+	if len(moves) != 4 || moves[2] == moves[3] {
+		t.Fatalf("make catalog-follow moves no tag:\n%s", out)
+	}
+	followed := moves[1] + ":" + moves[3]
+	image := regexp.MustCompile(`(?m)^ +(?:image|ref): (\S+)$`)
+	for _, file := range []string{"catalogsource.yaml", "clusterextension.yaml"} {
+		data, err := os.ReadFile(filepath.Join(root, "config/olm", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if named := image.FindAllStringSubmatch(string(data), -1); len(named) != 1 || named[0][1] != followed {
+			t.Errorf("config/olm/%s names %v, and a release moves %s", file, named, followed)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -167,6 +168,47 @@ func objects(t *testing.T, rendered string) map[string]map[string]any {
 		found[id] = object
 	}
 	return found
+}
+
+// TestValuesOfPods sets the values of the chart that are about pods, and checks what the Deployments state then: all is as without them, but for
+// what is set. Variables that the operator or a component sets are refused: the rights of the manager would not follow them.
+func TestValuesOfPods(t *testing.T) {
+	base := []string{"template", release, folder, "--namespace", harness.SystemNamespace, "--set", "viewer=true,certManager=true"}
+	want := objects(t, command(t, "bin/helm", base...))
+	got := objects(t, command(t, "bin/helm", append(slices.Clone(base),
+		"--set-json", `args=["--namespace-cache-mib=64"]`, "--set-string", "env.GOMEMLIMIT=900MiB", "--set-string", "env.HTTPS_PROXY=http://proxy:80",
+		"--set", "resources.limits.memory=1Gi", "--set-json", `tolerations=[{"key":"infra","operator":"Exists"}]`, "--set", "imagePullSecrets[0].name=mirror")...))
+	podSpec := func(name string) map[string]any {
+		t.Helper()
+		spec, found, err := unstructured.NestedFieldNoCopy(want["Deployment/"+name], "spec", "template", "spec")
+		if !found || err != nil {
+			t.Fatalf("Deployment %s has no pods (%v)", name, err)
+		}
+		return spec.(map[string]any)
+	}
+	for _, name := range []string{"app-operator-controller-manager", "app-operator-viewer"} {
+		podSpec(name)["tolerations"] = []any{map[string]any{"key": "infra", "operator": "Exists"}}
+		podSpec(name)["imagePullSecrets"] = []any{map[string]any{"name": "mirror"}}
+	}
+	manager := podSpec("app-operator-controller-manager")["containers"].([]any)[0].(map[string]any)
+	manager["args"] = append(manager["args"].([]any), "--namespace-cache-mib=64")
+	manager["resources"].(map[string]any)["limits"] = map[string]any{"memory": "1Gi"}
+	env := manager["env"].([]any)
+	for i := range env {
+		if variable := env[i].(map[string]any); variable["name"] == "GOMEMLIMIT" {
+			variable["value"] = "900MiB"
+		}
+	}
+	manager["env"] = append(env, map[string]any{"name": "HTTPS_PROXY", "value": "http://proxy:80"})
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("objects (-want +got):\n%s", diff)
+	}
+	for _, refused := range []string{"env.WATCH_NAMESPACE=shop", "env.POD_NAMESPACE=shop", "env.ENABLE_WEBHOOKS=false", "nodeSelector.infra=yes"} {
+		cmd := exec.Command(filepath.Join(harness.Root(), "bin/helm"), append(slices.Clone(base), "--set-string", refused)...)
+		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "values don't meet the specifications of the schema") {
+			t.Errorf("--set %s: %v: %.300s", refused, err, out)
+		}
+	}
 }
 
 // TestChart installs the chart over what make deploy would have left, upgrades it twice, removes it and installs it once more. The

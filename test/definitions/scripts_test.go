@@ -61,6 +61,46 @@ func TestUninstallWaitsForAllChildren(t *testing.T) {
 	}
 }
 
+// childrenOnly is a kubectl of a cluster with an App, its children and what a Deployment without an owner has made. After the deletion, one look
+// shows the App's pod alone, whose ReplicaSet is gone; then only what has no owner is left.
+const childrenOnly = `#!/usr/bin/env bash
+cd "$(dirname "$0")"
+case "$*" in
+  *'get crd -o jsonpath'*) echo apps.app.huolala.cn ;;
+  *'get crd'*) ;;
+  *' delete '* | 'delete '*) touch deleted ;;
+  *'get apps.app.huolala.cn'*) [ -e deleted ] || echo 'App a/web finalizers: ' ;;
+  *)
+    if [ ! -e deleted ]; then
+      printf '%s\n' 'u1 Deployment a/web app.huolala.cn/v1 u0' 'u2 ReplicaSet a/web-1 apps/v1 u1' 'u3 Pod a/web-1-a apps/v1 u2'
+    elif [ ! -e looked ]; then
+      touch looked
+      echo 'u3 Pod a/web-1-a apps/v1 u2'
+    fi
+    printf '%s\n' 'k1 Deployment a/orphaned  ' 'k2 ReplicaSet a/orphaned-1 apps/v1 k1' 'k3 Pod a/orphaned-1-a apps/v1 k2' \
+      'k4 ReplicaSet a/ejected-1 apps/v1 k0' 'k5 Job a/of-another batch/v1 k6' 'k7 Secret a/retained  '
+    ;;
+esac
+`
+
+// TestUninstallWaitsForChildrenAlone checks whom hack/delete-resources.sh waits for: objects whose controller is a resource of the operator, and what
+// these objects have made, also once they are gone. A Deployment without an owner, which was orphaned or ejected, keeps running, with ReplicaSets
+// and pods that have the operator's label.
+func TestUninstallWaitsForChildrenAlone(t *testing.T) {
+	t.Parallel()
+	kubectl := filepath.Join(t.TempDir(), "kubectl")
+	if err := os.WriteFile(kubectl, []byte(childrenOnly), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(root, "hack/delete-resources.sh"))
+	cmd.Env = append(os.Environ(), "KUBECTL="+kubectl, "NAMESPACE=", "TIMEOUT=10")
+	out, err := cmd.CombinedOutput()
+	const want = "1 resources and 3 child objects are left\n0 resources and 1 child objects are left\n0 resources and 0 child objects are left\n"
+	if err != nil || string(out) != want {
+		t.Errorf("%v, want\n%sgot\n%s", err, want, out)
+	}
+}
+
 // TestUnitTestsNeedNoKubernetes checks that make test builds Kubernetes only for packages that may need it.
 func TestUnitTestsNeedNoKubernetes(t *testing.T) {
 	const build = "hack/cluster/build.sh"

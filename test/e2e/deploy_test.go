@@ -34,7 +34,7 @@ func undeploy(t testing.TB, variables ...string) {
 	})
 }
 
-// deployed is the first way: make deploy, again with the next version, and make undeploy.
+// deployed is the first way: make deploy, again with the next version, make undeploy-keep, which stops nothing but the operator, and make undeploy.
 func deployed(t *testing.T) {
 	older, latest := versions(t)
 	before, err := inventory(t.Context())
@@ -53,6 +53,15 @@ func deployed(t *testing.T) {
 		answers(t)
 		deploy(t, latest) // Again, as anyone may.
 		kubectl(t, "wait", "-n", shop, "--for=condition=Ready", "--timeout="+patience.String(), resources[0])
+		was := pods(t)
+		command(t, "make", "undeploy-keep")
+		becomes(t, "", "get", "deployments", "-n", system, "-o", "name")
+		answers(t)
+		deploy(t, latest)
+		ready(t, shop, resources...)
+		if now := pods(t); !slices.Equal(was, now) {
+			t.Errorf("undeploy-keep and deploy changed pods:\n%v\nbefore:\n%v", now, was)
+		}
 		// The namespace outlives its resources: what they made must go by itself.
 		command(t, "make", "undeploy")
 		retained(t)

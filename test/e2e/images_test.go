@@ -106,12 +106,12 @@ func relocate(t testing.TB, dir string) {
 	}
 }
 
-// catalog makes the catalog of the pushed bundles, as a release does.
+// catalog makes the catalog of the pushed bundles and moves the tag that clusters follow, as a release does.
 func catalog(t testing.TB, older, latest string) {
 	t.Helper()
 	dir := filepath.Join(work, "catalog")
 	const first = "  bundles:\n"
 	write(t, dir+"/semver.yaml", replaced(t, "catalog/semver.yaml", first, first+"  - image: "+image("-bundle:"+older)+"\n"))
-	command(t, "make", "catalog", "catalog-build", "catalog-push", "OUT="+dir, "CATALOG_TEMPLATE="+dir+"/semver.yaml",
+	command(t, "make", "catalog", "catalog-build", "catalog-push", "catalog-follow", "OUT="+dir, "CATALOG_TEMPLATE="+dir+"/semver.yaml",
 		"CATALOG_FROM=registry", "IMAGE_TAG_BASE="+image(""), "CATALOG_IMG="+image("-catalog:"+latest))
 }

@@ -131,13 +131,30 @@ func modes(t *testing.T) {
 				ready(t, ns, "app.app.huolala.cn/mode")
 				refuses(t, ns)
 			}
+			for _, ns := range mode.watched {
+				eventually(t, func(ctx context.Context) error { return may(ctx, ns, "yes") })
+			}
 			for _, ns := range mode.not {
+				// OLM creates the Roles of the bundle in the namespace of the operator, too.
+				if ns != system {
+					eventually(t, func(ctx context.Context) error { return may(ctx, ns, "no") })
+				}
 				// The definition has a default for status.observedGeneration. Conditions are the operator's alone.
 				becomes(t, "", "get", "-n", ns, "app.app.huolala.cn/mode", "-o", "jsonpath={.status.conditions}")
 			}
 			cleanup(t)
 		})
 	}
+}
+
+// may checks whether the manager is allowed to change Deployments in a namespace: the answer of kubectl is yes or no, and its exit code follows it.
+func may(ctx context.Context, ns, want string) error {
+	account := "system:serviceaccount:" + system + ":app-operator-controller-manager"
+	out, err := execute(ctx, "", "kubectl", "auth", "can-i", "patch", "deployments.apps", "-n", ns, "--as="+account)
+	if strings.TrimSpace(out) != want {
+		return fmt.Errorf("may the manager change Deployments in %s: %q, want %q (%v)", ns, out, want, err)
+	}
+	return nil
 }
 
 // subscribed is the third way: a catalog and a subscription, as config/olm has them, and an upgrade through the channel.

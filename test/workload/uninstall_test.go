@@ -21,7 +21,8 @@ import (
 )
 
 // TestUninstall removes the operator's resources and then the definitions, as `make uninstall` does, and looks at once for
-// what is left: nothing with an owner, and of the samples only the data that is to be retained. UNINSTALL_ROUNDS repeats it.
+// what is left: nothing with an owner, and of the samples only the data that is to be retained. What lost its owner before keeps running,
+// and is not waited for. UNINSTALL_ROUNDS repeats it.
 // It has a cluster of its own, as it deletes what is in any namespace.
 func TestUninstall(t *testing.T) {
 	t.Parallel()
@@ -49,12 +50,17 @@ func TestUninstall(t *testing.T) {
 			k.run("wait", "--for=condition=Ready", "--timeout="+harness.Patience.String(), "-f", "config/samples/app_v1_"+resource+".yaml")
 		}
 		k.run("wait", "--for=create", "--timeout="+harness.Patience.String(), "cronjob/nginx-report")
+		keepWithout(t, own, k)
 
 		out, err := deleteResources(t, own, "120")
 		if err != nil {
 			t.Fatalf("round %d: %v\n%s", round, err, out)
 		}
 		t.Logf("round %d:\n%s", round, out)
+		for _, name := range withoutOwner {
+			k.run("wait", "--for=condition=Available", "--timeout="+harness.Patience.String(), "deployment/"+name)
+			k.run("delete", "--cascade=foreground", "deployment/"+name, "service/"+name)
+		}
 		k.run("delete", "-f", "config/crd/bases")
 		m.Stop(t)
 		for _, obj := range owned(t, own) {
@@ -68,6 +74,23 @@ func TestUninstall(t *testing.T) {
 	if out, err := deleteResources(t, own, "1"); err != nil || !strings.Contains(out, "nothing to delete") {
 		t.Errorf("without definitions: %v\n%s", err, out)
 	}
+}
+
+// withoutOwner are the names of the Deployments of keepWithout.
+var withoutOwner = []string{"orphaned", "ejected"}
+
+// keepWithout creates Apps and deletes them without their children: as `kubectl delete --cascade=orphan` does, and as `kubectl happ eject
+// --delete` does, which then removes the operator's label from the Deployment. The ReplicaSets and the pods keep the label.
+func keepWithout(t *testing.T, p *harness.Plane, k *kubectl) {
+	t.Helper()
+	for _, name := range withoutOwner {
+		app := newApp("default")
+		app.Name = name
+		p.Create(t, app)
+		k.run("wait", "--for=condition=Ready", "--timeout="+harness.Patience.String(), "app/"+name)
+		k.run("delete", "--cascade=orphan", "app/"+name)
+	}
+	k.run("label", "deployment/ejected", appv1.LabelManagedBy+"-")
 }
 
 // TestUninstallNamesWhatIsLeft lets a resource have a finalizer of a program that does not run: the deletion ends at its time

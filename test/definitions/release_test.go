@@ -1,0 +1,226 @@
+package definitions
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+)
+
+// withoutMake returns the environment without the variables of a make that runs this test, and of a workflow.
+func withoutMake() []string {
+	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		return strings.HasPrefix(variable, "MAKE") || strings.HasPrefix(variable, "MFLAGS=") || strings.HasPrefix(variable, "GITHUB_") ||
+			strings.HasPrefix(variable, "IMAGE_TAG_BASE=") || strings.HasPrefix(variable, "RELEASE_") || strings.HasPrefix(variable, "GIT_")
+	})
+}
+
+// makes returns what make would run.
+func makes(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.Command("make", append([]string{"--no-print-directory", "--dry-run"}, args...)...)
+	cmd.Dir, cmd.Env = root, withoutMake()
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// TestAdditionalInstanceIsRefused checks that no make target takes the component for an additional operator: the target would change or remove the
+// first one, and undeploy would delete all resources before.
+func TestAdditionalInstanceIsRefused(t *testing.T) {
+	for _, args := range [][]string{
+		{"deploy", "COMPONENTS=namespaced additional-instance"}, {"build-installer", "COMPONENTS=additional-instance"},
+		{"undeploy", "COMPONENTS=additional-instance namespaced"}, {"undeploy-keep", "COMPONENTS=additional-instance"},
+		{"prune", "FROM=additional-instance", "COMPONENTS="}, {"prune", "FROM=", "COMPONENTS=additional-instance"},
+	} {
+		out, err := makes(t, args...)
+		if err == nil || !strings.Contains(out, "docs/scale.md") || strings.Contains(out, "hack/") {
+			t.Errorf("make %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		for i := range args {
+			args[i] = strings.ReplaceAll(args[i], "additional-instance", "alerts")
+		}
+		if out, err := makes(t, args...); err != nil || !strings.Contains(out, "hack/render.sh") {
+			t.Errorf("make %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+}
+
+// TestCommitHasOneLength checks that the commit in the programs has a length that does not depend on the clone: without that, the build of a release
+// cannot be reproduced in another clone.
+func TestCommitHasOneLength(t *testing.T) {
+	head, err := exec.Command("git", "-C", root, "rev-parse", "HEAD").Output()
+	if err != nil {
+		t.Skip("not a clone") // The sources of a release have no commit.
+	}
+	commit := regexp.MustCompile(`(?:main\.commit=|COMMIT=)([0-9a-f]+)`)
+	for _, target := range []string{"bin/manager", "docker-build", "docker-buildx", "sbom", "reproducible", "kubectl-happ"} {
+		out, err := makes(t, target)
+		if err != nil {
+			t.Fatalf("make %s: %v: %s", target, err, out)
+		}
+		found := commit.FindAllStringSubmatch(out, -1)
+		for _, match := range found {
+			if match[1] != string(head[:12]) {
+				t.Errorf("make %s has the commit %q, want %q", target, match[1], head[:12])
+			}
+		}
+		if len(found) == 0 {
+			t.Errorf("make %s has no commit:\n%s", target, out)
+		}
+	}
+}
+
+// releaseTree is a repository with what hack/release-check.sh reads, which can be released as 1.2.3, and a crane whose registry has no image.
+func releaseTree(t *testing.T) (dir string, env []string) {
+	t.Helper()
+	dir = t.TempDir()
+	script, err := os.ReadFile(filepath.Join(root, "hack/release-check.sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"hack/release-check.sh": string(script),
+		"CHANGELOG.md":          "## [Unreleased]\n\n## [1.2.3] - 2026-01-02\n",
+		"catalog/semver.yaml":   "  - image: registry.example/op-bundle:v1.2.3\n",
+		"bundle/manifests/app-operator.clusterserviceversion.yaml": "spec:\n  version: 1.2.3\n",
+		"bundle/tests/scorecard/config.yaml":                       "    image: registry.example/op-scorecard:v1\n",
+		"config/scorecard/config.yaml":                             "    image: example.com/scorecard-test:v1\n    image: registry.example/op-scorecard:v1\n",
+		"config/olm/catalogsource.yaml":                            "  image: registry.example/op-catalog:v1\n",
+		"config/olm/clusterextension.yaml":                         "      ref: registry.example/op-catalog:v1\n",
+		"crane":                                                    "#!/bin/sh\necho \"GET https://registry.example/v2/: MANIFEST_UNKNOWN: manifest unknown\" >&2\nexit 1\n",
+	} {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o700)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env = append(withoutMake(), "VERSION=1.2.3", "FOLLOWED=registry.example/op-catalog:v1", "SCORECARD=registry.example/op-scorecard:v1",
+		"IMAGES=registry.example/op:v1.2.3 registry.example/op-bundle:v1.2.3 registry.example/op-catalog:v1.2.3", "CRANE="+filepath.Join(dir, "crane"))
+	for _, args := range [][]string{
+		{"init", "--quiet"}, {"add", "--all"},
+		{"-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "--quiet", "--message=release"}, {"tag", "v1.2.3"}, {"tag", "api/v1.2.3"},
+	} {
+		cmd := exec.Command("git", args...)
+		cmd.Dir, cmd.Env = dir, env
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v: %s", args, err, out)
+		}
+	}
+	return dir, env
+}
+
+// TestReleaseCheck checks a tree that can be released, and changes of it that prevent that, each with the words that name it.
+func TestReleaseCheck(t *testing.T) {
+	const exists = "#!/bin/sh\ncase $2 in *bundle*) echo sha256:1; exit 0;; esac\necho MANIFEST_UNKNOWN >&2\nexit 1\n"
+	for name, c := range map[string]struct {
+		file, text string // A change of a file, committed with the tags moved to it.
+		env        []string
+		args       []string
+		words      string // Empty if the tree can be released.
+	}{
+		"as it should be":               {},
+		"the tag of the workflow":       {env: []string{"GITHUB_REF_NAME=v1.2.3"}},
+		"the tag of another version":    {env: []string{"GITHUB_REF_NAME=v1.2.4"}, words: "the tag is v1.2.4, and VERSION in the Makefile is 1.2.3"},
+		"an image that exists":          {file: "crane", text: exists, words: "registry.example/op-bundle:v1.2.3 exists already"},
+		"an image that exists, later":   {file: "crane", text: exists, args: []string{"tree"}},
+		"an image that exists, alone":   {file: "crane", text: exists, args: []string{"images"}, words: "registry.example/op-bundle:v1.2.3 exists already"},
+		"the repair of the version":     {file: "crane", text: exists, env: []string{"RELEASE_REPAIR=1.2.3"}},
+		"the repair of another version": {file: "crane", text: exists, env: []string{"RELEASE_REPAIR=1.2.2"}, words: "RELEASE_REPAIR is 1.2.2"},
+		"a registry that says nothing":  {file: "crane", text: "#!/bin/sh\necho UNAUTHORIZED >&2\nexit 1\n", words: "op-catalog:v1.2.3 exists is not known: UNAUTHORIZED"},
+		"another catalog for OLM v0":    {file: "config/olm/catalogsource.yaml", text: "  image: quay.io/other/op-catalog:v1\n", words: "config/olm/catalogsource.yaml does not name registry.example/op-catalog:v1"},
+		"a catalog that never changes":  {file: "config/olm/clusterextension.yaml", text: "      ref: registry.example/op-catalog:v1.2.3\n", words: "config/olm/clusterextension.yaml does not name"},
+		"another scorecard":             {file: "config/scorecard/config.yaml", text: "    image: quay.io/other/op-scorecard:v1\n", words: "config/scorecard/config.yaml does not name"},
+		"another scorecard, bundled":    {file: "bundle/tests/scorecard/config.yaml", text: "    image: quay.io/other/op-scorecard:v1\n", words: "bundle/ has another scorecard image"},
+		"a changelog without a date":    {file: "CHANGELOG.md", text: "## [1.2.3]\n", words: "no section [1.2.3]"},
+		"a bundle of another version":   {file: "bundle/manifests/app-operator.clusterserviceversion.yaml", text: "spec:\n  version: 1.2.2\n", words: "bundle/ is not of 1.2.3"},
+		"a catalog without the version": {file: "catalog/semver.yaml", text: "\n", words: "catalog/semver.yaml does not have v1.2.3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, env := releaseTree(t)
+			run := func(program string, args ...string) (string, error) {
+				cmd := exec.Command(program, args...)
+				cmd.Dir, cmd.Env = dir, slices.Concat(env, c.env)
+				out, err := cmd.CombinedOutput()
+				return string(out), err
+			}
+			if c.file != "" {
+				if err := os.WriteFile(filepath.Join(dir, c.file), []byte(c.text), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if out, err := run("sh", "-ec", "git -c user.name=t -c user.email=t@example.com commit --quiet --all --amend --no-edit; git tag --force v1.2.3; git tag --force api/v1.2.3"); err != nil {
+					t.Fatalf("%v: %s", err, out)
+				}
+			}
+			out, err := run("hack/release-check.sh", c.args...)
+			if c.words == "" && (err != nil || !strings.Contains(out, "can be released as v1.2.3")) {
+				t.Errorf("%v:\n%s", err, out)
+			}
+			if c.words != "" && (err == nil || !strings.Contains(out, c.words) || strings.Contains(out, "can be released")) {
+				t.Errorf("%v, want %q in:\n%s", err, c.words, out)
+			}
+		})
+	}
+}
+
+// TestReleaseOrder reads the targets that the release workflow calls: all are targets of the Makefile and in RELEASE.md, and what is published is checked
+// before it is pushed.
+func TestReleaseOrder(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(root, ".github/workflows/release.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var workflow struct {
+		Jobs map[string]struct {
+			Steps []struct{ Run string }
+		}
+	}
+	if err := yaml.Unmarshal(data, &workflow); err != nil {
+		t.Fatal(err)
+	}
+	manual, err := os.ReadFile(filepath.Join(root, "RELEASE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, step := range workflow.Jobs["release"].Steps {
+		args, isMake := strings.CutPrefix(step.Run, "make ")
+		if !isMake {
+			continue
+		}
+		if !strings.Contains(string(manual), "`"+step.Run+"`") {
+			t.Errorf("RELEASE.md does not have `%s`", step.Run)
+		}
+		for arg := range strings.FieldsSeq(args) {
+			if !strings.Contains(arg, "=") || strings.HasPrefix(arg, "RELEASE_CHECK=") {
+				got = append(got, arg)
+			}
+		}
+	}
+	want := []string{
+		"registry-login", "release-check", "RELEASE_CHECK=images", "release-draft", "docker-buildx", "bundle", "bundle-test", "bundle-build", "bundle-push",
+		"catalog", "catalog-buildx", "release-files", "release-publish", "catalog-follow",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("what .github/workflows/release.yml calls (-want +got):\n%s", diff)
+	}
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range got {
+		if !strings.Contains(target, "=") && !regexp.MustCompile(`(?m)^`+target+`:`).Match(makefile) {
+			t.Errorf("the Makefile has no target %s", target)
+		}
+	}
+	if first := workflow.Jobs["release-check"].Steps; len(first) == 0 || first[len(first)-1].Run != "make release-check RELEASE_CHECK=tree" {
+		t.Errorf("the first job does not check the tree: %v", first)
+	}
+}
