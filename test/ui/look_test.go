@@ -2,6 +2,7 @@ package ui
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"testing"
@@ -46,28 +47,57 @@ func TestLook(t *testing.T) {
 	}
 	t.Run("Printed", func(t *testing.T) { lookAtPrints(t, b.another(t), c, pages) })
 	t.Run("Gray", func(t *testing.T) { lookInGray(t, b.another(t), c, pages) })
-	for _, width := range []int64{1280, 390} {
-		for _, theme := range []string{"light", "dark"} {
-			for _, scripts := range []bool{true, false} {
-				t.Run(fmt.Sprintf("%d/%s/scripts=%t", width, theme, scripts), func(t *testing.T) {
-					axe, b := axe(t), b.another(t)
-					b.view(width, 800, 1)
-					b.theme(theme)
-					for name, page := range pages {
-						if !scripts && !slices.Contains(withoutScripts, name) {
-							continue // The server renders the same.
-						}
-						b.scripts(scripts)
-						b.visit(c.base+page, http.StatusOK)
-						b.scripts(true) // The checks are a script.
-						for _, wrong := range append(audit(b, axe), fits(b)...) {
-							t.Errorf("%s: %s", name, wrong)
-						}
-					}
-				})
+	chosen := chooseWindows(t, pages)
+	for _, window := range windows {
+		t.Run(window.String(), func(t *testing.T) {
+			axe, b := axe(t), b.another(t)
+			b.view(window.width, 800, 1)
+			b.theme(window.theme)
+			for _, name := range chosen[window] {
+				b.scripts(window.scripts)
+				b.visit(c.base+pages[name], http.StatusOK)
+				b.scripts(true) // The checks are a script.
+				for _, wrong := range append(audit(b, axe), fits(b)...) {
+					t.Errorf("%s: %s", name, wrong)
+				}
+			}
+		})
+	}
+}
+
+// window is one way to look at a page.
+type window struct {
+	width   int64
+	theme   string
+	scripts bool
+}
+
+// String implements fmt.Stringer.
+func (w window) String() string { return fmt.Sprintf("%d/%s/scripts=%t", w.width, w.theme, w.scripts) }
+
+// windows are all ways to look at a page.
+var windows = []window{
+	{1280, "light", true}, {1280, "dark", true}, {390, "light", true}, {390, "dark", true},
+	{1280, "light", false}, {1280, "dark", false}, {390, "light", false}, {390, "dark", false},
+}
+
+// chooseWindows returns the names of the pages to look at in each window: each page in one of those with scripts, in the long form in all, and those
+// of withoutScripts in the others as well, as the server renders the same.
+func chooseWindows(t *testing.T, pages map[string]string) map[window][]string {
+	t.Helper()
+	chosen := map[window][]string{}
+	for _, scripts := range []bool{true, false} {
+		turns := fixture.Turns(t, slices.DeleteFunc(slices.Clone(windows), func(w window) bool { return w.scripts != scripts })...)
+		for _, name := range slices.Sorted(maps.Keys(pages)) {
+			if !scripts && !slices.Contains(withoutScripts, name) {
+				continue
+			}
+			for _, w := range turns() {
+				chosen[w] = append(chosen[w], name)
 			}
 		}
 	}
+	return chosen
 }
 
 // measureLook checks the numbers of the pages.
