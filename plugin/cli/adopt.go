@@ -63,29 +63,42 @@ func (r *root) adoptResource(ctx context.Context, c *clients, t target, o *adopt
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(r.Out, view.PlanOf(p).Text(style))
+	r.printText(view.PlanOf(p).Text(style))
 	if err := provePlan(p, o.restart); err != nil {
 		return err
 	}
 	if !p.Incomplete && !waitsForTier(p) && !slices.ContainsFunc(p.Objects, func(o plan.Object) bool { return o.TakenOver }) {
-		fmt.Fprintln(r.Out, "There is nothing to take over; nothing was changed")
+		r.printf("There is nothing to take over; nothing was changed\n")
 		return nil
 	}
 	if err := r.askConfirmation(ctx, o.yes, adoptQuestion(t, p, o.restart)); err != nil {
 		return err
 	}
-	changed, err := c.annotateResource(ctx, t, appv1.AnnotationAdopt, mode)
+	return r.carryOutAdoption(ctx, c, t, mode, o.timeout)
+}
+
+// carryOutAdoption sets the annotation, waits until the objects are taken over, and removes the annotation. After an adoption that would restart pods,
+// the annotation is as it was before, so that nothing is taken over at any later time.
+func (r *root) carryOutAdoption(ctx context.Context, c *clients, t target, mode string, timeout time.Duration) error {
+	changed, err := c.annotateResource(ctx, t, mode, nil)
 	if err != nil {
 		return err
 	}
 	r.warnGitOps(changed)
-	if err := r.untilAdopted(ctx, c, t, o.timeout); err != nil {
+	err = r.untilAdopted(ctx, c, t, changed, timeout)
+	var restarts *restartsError
+	if errors.As(err, &restarts) {
+		if _, undo := c.annotateResource(ctx, t, changed.ObjectMeta.Annotations[appv1.AnnotationAdopt], &mode); undo != nil && !errors.Is(undo, errUnchanged) {
+			return errors.Join(err, undo)
+		}
+	}
+	if err != nil {
 		return err
 	}
-	if _, err := c.annotateResource(ctx, t, appv1.AnnotationAdopt, nil); err != nil {
+	if _, err := c.annotateResource(ctx, t, "", nil); err != nil {
 		return err
 	}
-	fmt.Fprintln(r.Out, changed.ObjectName()+" has taken over its objects")
+	r.printf("%s has taken over its objects\n", changed.ObjectName())
 	return nil
 }
 
@@ -157,17 +170,32 @@ func annotationPatch(annotations map[string]any) []byte {
 	return data
 }
 
-// annotateResource sets an annotation, or removes it for nil, and returns the resource as it was.
-func (c *clients) annotateResource(ctx context.Context, t target, key string, value any) (*view.Resource, error) {
-	return c.changeResource(ctx, t, func(*view.Resource) (map[string]any, error) {
-		return map[string]any{"metadata": map[string]any{"annotations": map[string]any{key: value}}}, nil
+// annotateResource sets the annotation of an adoption, or removes it for an empty value, and returns the resource as it was. With a value from before, it
+// returns errUnchanged unless the annotation still has that value.
+func (c *clients) annotateResource(ctx context.Context, t target, value string, before *string) (*view.Resource, error) {
+	return c.changeResource(ctx, t, func(now *view.Resource) (map[string]any, error) {
+		if before != nil && now.ObjectMeta.Annotations[appv1.AnnotationAdopt] != *before {
+			return nil, errUnchanged
+		}
+		var set any
+		if value != "" {
+			set = value
+		}
+		return map[string]any{"metadata": map[string]any{"annotations": map[string]any{appv1.AnnotationAdopt: set}}}, nil
 	})
 }
 
-// untilAdopted waits until the spec is in force, including all tiers that wait for an earlier one. It returns an obstacle as the error, and
-// the annotation stays.
-func (r *root) untilAdopted(ctx context.Context, c *clients, t target, timeout time.Duration) error {
+// restartsError is the error of an adoption that would restart pods. Its text is the operator's.
+type restartsError struct{ said string }
+
+// Error implements error.
+func (e *restartsError) Error() string { return e.said }
+
+// untilAdopted waits until the spec is in force, including all tiers that wait for an earlier one, and returns an obstacle as the error. changed is the resource before the annotation, with the version of the patch: an annotation is no change of the generation, so
+// that a refusal from before looks like a refusal from after.
+func (r *root) untilAdopted(ctx context.Context, c *clients, t target, changed *view.Resource, timeout time.Duration) error {
 	again := r.newRetrier(t.String(), timeout)
+	before := meta.FindStatusCondition(changed.Status.Conditions, appv1.ConditionApplied)
 	for began := time.Now(); ; sleepFor(ctx, waitEvery) {
 		now, err := c.clientOf(t.kind, t.namespace).getResource(ctx, t.name)
 		err = inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
@@ -190,8 +218,9 @@ func (r *root) untilAdopted(ctx context.Context, c *clients, t target, timeout t
 		if applied != nil {
 			said = applied.Reason + ": " + applied.Message
 		}
-		if applied != nil && applied.Reason == appv1.ReasonAdoptionRestarts {
-			return errors.New(said)
+		old := before != nil && applied != nil && *applied == *before && time.Since(began) < staleFor
+		if applied != nil && applied.Reason == appv1.ReasonAdoptionRestarts && !old {
+			return &restartsError{said}
 		}
 		if time.Since(began) > timeout {
 			return adoptionTimeout(t, timeout, said)

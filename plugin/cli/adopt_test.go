@@ -1,8 +1,17 @@
 package cli
 
 import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"huolala.cn/app-operator/api/plan"
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -62,5 +71,94 @@ func TestGentlestAdoption(t *testing.T) {
 		if gentle := appv1.GentlestAdoption(kind.Name) == appv1.AdoptWithoutRestart; gentle != kind.Holds {
 			t.Errorf("%s: without a restart is %t, the kind can adopt so: %t", kind.Name, gentle, kind.Holds)
 		}
+	}
+}
+
+// adopting is a server with the App web, whose annotation of an adoption is patched. The condition Applied changes with each read after the first patch,
+// as the conditions say; the last one stays.
+type adopting struct {
+	*fakeServer
+	mu         sync.Mutex
+	app        *appv1.App
+	conditions []metav1.Condition
+	// others is the value that another user sets after the first patch, empty for none.
+	others string
+	set    []string
+}
+
+// answerAdoption answers reads and patches of the App.
+func (s *adopting) answerAdoption(q *http.Request, body string) runtime.Object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !strings.HasSuffix(q.URL.Path, "/apps/web") {
+		return nil
+	}
+	switch {
+	case q.Method == http.MethodPatch:
+		var patch struct {
+			Metadata struct {
+				Annotations map[string]*string `json:"annotations"`
+			} `json:"metadata"`
+		}
+		_ = json.Unmarshal([]byte(body), &patch)
+		value := ""
+		if to := patch.Metadata.Annotations[appv1.AnnotationAdopt]; to != nil {
+			value = *to
+		}
+		s.app.Annotations = map[string]string{appv1.AnnotationAdopt: value}
+		if s.set = append(s.set, value); s.others != "" {
+			s.app.Annotations[appv1.AnnotationAdopt] = s.others
+		}
+	case len(s.set) == 1 && len(s.conditions) > 0:
+		s.app.Status.Conditions, s.conditions = s.conditions[:1], s.conditions[1:]
+	}
+	return s.app.DeepCopy()
+}
+
+// TestAdoptionIsUndone carries adoptions out. A refusal of before the annotation is no answer to it, and after a refusal the annotation is as it was: it
+// would take the objects over at any later time.
+func TestAdoptionIsUndone(t *testing.T) {
+	kind, _ := view.KindOf("App")
+	condition := func(status metav1.ConditionStatus, reason, message string, at int64) metav1.Condition {
+		return metav1.Condition{Type: appv1.ConditionApplied, Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.Unix(at, 0)}
+	}
+	exists := condition(metav1.ConditionFalse, appv1.ReasonResourceExists, "taken", 1)
+	refused := condition(metav1.ConditionFalse, appv1.ReasonAdoptionRestarts, "the image differs", 1)
+	again := condition(metav1.ConditionFalse, appv1.ReasonAdoptionRestarts, "the image differs now", 1)
+	applied := condition(metav1.ConditionTrue, appv1.ReasonApplied, "", 2)
+	const mode = appv1.AdoptWithoutRestart
+	for name, c := range map[string]struct {
+		value  string
+		before metav1.Condition
+		after  []metav1.Condition
+		others string
+		want   string
+		set    []string
+	}{
+		"taken over":                    {"", exists, []metav1.Condition{exists, applied}, "", "", []string{mode, ""}},
+		"a refusal of before":           {"", refused, []metav1.Condition{refused, applied}, "", "", []string{mode, ""}},
+		"a refusal":                     {"", exists, []metav1.Condition{refused}, "", "AdoptionRestarts: the image differs", []string{mode, ""}},
+		"another refusal":               {"", refused, []metav1.Condition{refused, again}, "", "the image differs now", []string{mode, ""}},
+		"a refusal, with a value":       {"true", exists, []metav1.Condition{refused}, "", "the image differs", []string{mode, "true"}},
+		"a refusal, with the value":     {mode, exists, []metav1.Condition{refused}, "", "the image differs", []string{mode, mode}},
+		"a refusal, changed since then": {"", exists, []metav1.Condition{refused}, "true", "the image differs", []string{mode}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			app := &appv1.App{ObjectMeta: objectMeta("web")}
+			app.Status.ObservedGeneration, app.Status.Conditions = app.Generation, []metav1.Condition{c.before}
+			if c.value != "" {
+				app.Annotations = map[string]string{appv1.AnnotationAdopt: c.value}
+			}
+			s := &adopting{fakeServer: newFakeServer(t, nil), app: app, conditions: c.after, others: c.others}
+			s.answer = s.answerAdoption
+			follower := (&runServer{fakeServer: s.fakeServer}).follower(t, nil, &bytes.Buffer{})
+			err := follower.carryOutAdoption(t.Context(), follower.c, target{kind, namespaceOfTests, "web"}, mode, time.Minute)
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+			if !slices.Equal(s.set, c.set) {
+				t.Errorf("the annotation is set to %q, want %q", s.set, c.set)
+			}
+		})
 	}
 }

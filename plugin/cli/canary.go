@@ -92,7 +92,7 @@ func (r *root) stepCanary(ctx context.Context, c *clients, t target, step *canar
 	if err != nil && !errors.Is(err, errUnchanged) {
 		return err
 	}
-	fmt.Fprintf(r.Out, "the canary of %s is %s%s\n", resource.ObjectName(), step.done, takesEffect(resource))
+	r.printf("the canary of %s is %s%s\n", resource.ObjectName(), step.done, takesEffect(resource))
 	return nil
 }
 

@@ -24,8 +24,8 @@ func (r *root) checkCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(r.Out, "plug-in      %s\n", r.Version)
-			sound, err := r.checkKinds(c)
+			r.printf("plug-in      %s\n", r.Version)
+			sound, err := r.checkKinds(cmd.Context(), c)
 			if err != nil {
 				return err
 			}
@@ -55,20 +55,17 @@ func definitions() []definition {
 }
 
 // checkKinds prints which of the kinds the cluster has, and reports whether it has all of them.
-func (r *root) checkKinds(c *clients) (bool, error) {
+func (r *root) checkKinds(ctx context.Context, c *clients) (bool, error) {
 	group := appv1.GroupVersion.String()
-	list, err := c.kube.Discovery().ServerResourcesForGroupVersion(group)
-	if err != nil && list == nil {
-		list = &metav1.APIResourceList{}
-		if !apierrors.IsNotFound(err) {
-			return false, fmt.Errorf("read which kinds the cluster has: %w", err)
-		}
+	list, err := c.listKinds(ctx, appv1.GroupVersion)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("read which kinds the cluster has: %w", err)
 	}
 	all := true
 	for _, of := range definitions() {
 		has := slices.ContainsFunc(list.APIResources, func(found metav1.APIResource) bool { return found.Name == of.resource })
 		all = all && has
-		fmt.Fprintf(r.Out, "%-12s %-18s %s\n", "definition", of.kind, chooseWord(has, group, "missing"))
+		r.printf("%-12s %-18s %s\n", "definition", of.kind, chooseWord(has, group, "missing"))
 	}
 	return all, nil
 }
@@ -80,22 +77,34 @@ func chooseWord(yes bool, ifYes, ifNo string) string {
 	return ifNo
 }
 
-// checkOperator prints which operator runs, as far as the user may see.
+// maxOperators is the maximum number of containers that check names: tenants can give the label of the operator to any number of Deployments.
+const maxOperators = 20
+
+// checkOperator prints which operator runs, as far as the user may see. It reads one chunk of the Deployments with the operator's label.
 func (r *root) checkOperator(ctx context.Context, c *clients) {
-	list, err := c.kube.AppsV1().Deployments("").List(ctx, metav1.ListOptions{LabelSelector: appv1.LabelName + "=app-operator"})
+	list, err := c.kube.AppsV1().Deployments("").List(ctx, metav1.ListOptions{LabelSelector: appv1.LabelName + "=app-operator", Limit: c.chunk})
 	if err != nil {
-		fmt.Fprintf(r.Out, "operator     not shown: %s\n", refusalText(err, ""))
+		r.printf("operator     not shown: %s\n", refusalText(err, ""))
 		return
 	}
+	found := 0
 	for i := range list.Items {
 		d := &list.Items[i]
 		for k := range d.Spec.Template.Spec.Containers {
-			fmt.Fprintf(r.Out, "operator     %s/%s %d/%d ready, %s\n", d.Namespace, d.Name, d.Status.ReadyReplicas, d.Status.Replicas,
+			if found++; found > maxOperators {
+				continue
+			}
+			r.printf("operator     %s/%s %d/%d ready, %s\n", d.Namespace, d.Name, d.Status.ReadyReplicas, d.Status.Replicas,
 				d.Spec.Template.Spec.Containers[k].Image)
 		}
 	}
-	if len(list.Items) == 0 {
-		fmt.Fprintln(r.Out, "operator     none found: no Deployment has the label "+appv1.LabelName+"=app-operator")
+	switch left := found - maxOperators; {
+	case list.Continue != "":
+		r.printf("operator     at least %d more with the label\n", max(1, left))
+	case left > 0:
+		r.printf("operator     %d more with the label\n", left)
+	case len(list.Items) == 0:
+		r.printf("operator     none found: no Deployment has the label %s=app-operator\n", appv1.LabelName)
 	}
 }
 
@@ -103,7 +112,7 @@ func (r *root) checkOperator(ctx context.Context, c *clients) {
 func (r *root) checkWebhooks(ctx context.Context, c *clients) {
 	list, err := c.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		fmt.Fprintf(r.Out, "webhooks     not shown: %s\n", refusalText(err, ""))
+		r.printf("webhooks     not shown: %s\n", refusalText(err, ""))
 		return
 	}
 	found := 0
@@ -116,7 +125,7 @@ func (r *root) checkWebhooks(ctx context.Context, c *clients) {
 			}
 		}
 	}
-	fmt.Fprintf(r.Out, "webhooks     %s\n", chooseWord(found > 0, fmt.Sprintf("%d rules for %s", found, appv1.GroupVersion.Group), "none"))
+	r.printf("webhooks     %s\n", chooseWord(found > 0, fmt.Sprintf("%d rules for %s", found, appv1.GroupVersion.Group), "none"))
 }
 
 // checkRights prints for each command which rights the user lacks in the namespace.
@@ -157,26 +166,26 @@ func (r *root) checkRights(ctx context.Context, c *clients) error {
 	if failed != nil {
 		return fmt.Errorf("ask what you may do: %w", failed)
 	}
-	c.grantUnserved(allowed)
+	c.grantUnserved(ctx, allowed)
 	missing := 0
 	for _, need := range needs {
 		if text := lackingRights(need.Rights, allowed); text != "" {
 			if missing++; missing == 1 {
-				fmt.Fprintf(r.Out, "\nCOMMAND          MISSING IN NAMESPACE %s\n", c.namespace)
+				r.printf("\nCOMMAND          MISSING IN NAMESPACE %s\n", c.namespace)
 			}
-			fmt.Fprintf(r.Out, "%-16s %s\n", need.Command, text)
+			r.printf("%-16s %s\n", need.Command, text)
 		}
 	}
 	if missing == 0 {
-		fmt.Fprintf(r.Out, "rights       all commands, in namespace %s\n", c.namespace)
+		r.printf("rights       all commands, in namespace %s\n", c.namespace)
 	} else if all := len(needs) - missing; all > 0 {
-		fmt.Fprintf(r.Out, "%-16s all rights\n", fmt.Sprintf("%d others", all))
+		r.printf("%-16s all rights\n", fmt.Sprintf("%d others", all))
 	}
 	return nil
 }
 
 // grantUnserved counts the rights to kinds around the pods that the cluster does not have as given: there is nothing to use them for.
-func (c *clients) grantUnserved(allowed map[Right]bool) {
+func (c *clients) grantUnserved(ctx context.Context, allowed map[Right]bool) {
 	for i := range view.AroundTypes {
 		kind := view.AroundTypes[i].Resource
 		var lacked []Right
@@ -185,7 +194,7 @@ func (c *clients) grantUnserved(allowed map[Right]bool) {
 				lacked = append(lacked, right)
 			}
 		}
-		if len(lacked) > 0 && !c.servesKind(kind) {
+		if len(lacked) > 0 && !c.servesKind(ctx, kind) {
 			for _, right := range lacked {
 				allowed[right] = true
 			}

@@ -53,10 +53,14 @@ func (e *exit) Error() string { return e.text }
 // Run runs the plug-in and returns its exit code.
 func Run(ctx context.Context, p Program) int {
 	p.Err = view.CleanWriter(p.Err) // Errors and warnings repeat what others have written.
+	p.Out = &output{to: p.Out}
 	r := &root{Program: p, flags: genericclioptions.NewConfigFlags(true)}
 	cmd := r.rootCommand() //nolint:contextcheck // cobra hands each command the context of ExecuteContext.
 	cmd.SetArgs(p.Args)
 	err := cmd.ExecuteContext(ctx)
+	if err == nil {
+		err = r.outputError()
+	}
 	if err == nil {
 		return 0
 	}

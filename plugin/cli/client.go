@@ -94,9 +94,13 @@ func (c kindClient) listResources(ctx context.Context, opts metav1.ListOptions) 
 	return found, err
 }
 
-func (c kindClient) patchResource(ctx context.Context, name string, pt types.PatchType, data []byte) error {
-	_, err := c.Patch(ctx, name, pt, data, metav1.PatchOptions{FieldManager: fieldManager})
-	return err
+// patchResource patches a resource, and returns the version of the resource after the patch.
+func (c kindClient) patchResource(ctx context.Context, name string, pt types.PatchType, data []byte) (version string, err error) {
+	patched, err := c.Patch(ctx, name, pt, data, metav1.PatchOptions{FieldManager: fieldManager})
+	if err != nil {
+		return "", err
+	}
+	return patched.GetResourceVersion(), nil
 }
 
 // eachOf calls do for each object of a list that is requested in chunks.

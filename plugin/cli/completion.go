@@ -46,7 +46,7 @@ func (r *root) completionCommand() *cobra.Command {
 			if err := os.WriteFile(path, []byte(completionScript), 0o755); err != nil {
 				return err
 			}
-			fmt.Fprintln(r.Out, "Wrote "+path)
+			r.printf("Wrote %s\n", path)
 			return nil
 		},
 	})

@@ -251,7 +251,7 @@ func (r *root) writeManifests(folder string, objects []object) error {
 			return err
 		}
 		if folder == "" {
-			fmt.Fprintf(r.Out, "---\n%s", text)
+			r.printText("---\n" + string(text))
 			continue
 		}
 		file := outputFile{manifestPath(folder, obj), string(text)}
@@ -265,5 +265,5 @@ func (r *root) writeManifests(folder string, objects []object) error {
 			return err
 		}
 	}
-	return nil
+	return r.outputError()
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/dynamic"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -214,7 +216,7 @@ func (c *clients) gatherAround(g *gathering, s *view.Snapshot, t target, wanted 
 	for i := range view.AroundTypes {
 		if around := &view.AroundTypes[i]; wanted(around) {
 			objects := c.dynamic.Resource(around.Resource).Namespace(g.namespace)
-			gatherList(g, around.Kinds, ifDefined{objects, func() bool { return c.servesKind(around.Resource) }}, selectName(t.name), &s.Around)
+			gatherList(g, around.Kinds, ifDefined{objects, func(ctx context.Context) bool { return c.servesKind(ctx, around.Resource) }}, selectName(t.name), &s.Around)
 		}
 	}
 }
@@ -223,23 +225,42 @@ func (c *clients) gatherAround(g *gathering, s *view.Snapshot, t target, wanted 
 // whether or not the cluster has the kind; served reports whether it has.
 type ifDefined struct {
 	dynamic.ResourceInterface
-	served func() bool
+	served func(ctx context.Context) bool
 }
 
 // List implements lister.
 func (d ifDefined) List(ctx context.Context, opts metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 	list, err := d.ResourceInterface.List(ctx, opts)
-	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && !d.served() {
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && !d.served(ctx) {
 		return &unstructured.UnstructuredList{}, nil
 	}
 	return list, err
 }
 
 // servesKind reports whether the cluster has a kind, which all users may ask. It is true where the answer is not known.
-func (c *clients) servesKind(kind schema.GroupVersionResource) bool {
-	list, err := c.kube.Discovery().ServerResourcesForGroupVersion(kind.GroupVersion().String())
+func (c *clients) servesKind(ctx context.Context, kind schema.GroupVersionResource) bool {
+	list, err := c.listKinds(ctx, kind.GroupVersion())
 	if err != nil {
 		return !apierrors.IsNotFound(err)
 	}
 	return slices.ContainsFunc(list.APIResources, func(found metav1.APIResource) bool { return found.Name == kind.Resource })
+}
+
+// listKinds lists the kinds of a version of an API group. The requests of the discovery client itself do not end with a context.
+func (c *clients) listKinds(ctx context.Context, group schema.GroupVersion) (*metav1.APIResourceList, error) {
+	path, list := "/apis/"+group.String(), &metav1.APIResourceList{}
+	if group.Group == "" {
+		path = "/api/" + group.Version
+	}
+	return list, c.kube.Discovery().RESTClient().Get().AbsPath(path).Do(ctx).Into(list)
+}
+
+// serverVersion returns the version of Kubernetes, empty where it is not known.
+func (c *clients) serverVersion(ctx context.Context) string {
+	var server version.Info
+	data, err := c.kube.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
+	if err != nil || json.Unmarshal(data, &server) != nil {
+		return ""
+	}
+	return server.GitVersion
 }

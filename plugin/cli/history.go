@@ -50,6 +50,9 @@ func (r *root) historyCommand() *cobra.Command {
 	atLeastOne(cmd, "revision")
 	checkDiff := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if cmd.Flags().Changed("diff") && cmd.Flags().Changed("revision") {
+			return errors.New("--diff and --revision are mutually exclusive; remove one")
+		}
 		if cmd.Flags().Changed("diff") {
 			if _, _, err := revisionsOf(o.diff); err != nil {
 				return err
@@ -72,7 +75,7 @@ func (r *root) printRuns(t target, runs *view.Runs, o *historyOptions) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(r.Out, runs.Text(style, time.Now()))
+	r.printText(runs.Text(style, time.Now()))
 	return nil
 }
 
@@ -108,7 +111,7 @@ func (r *root) printHistory(h *view.History, o *historyOptions) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(r.Out, h.Text(style, time.Now()))
+	r.printText(h.Text(style, time.Now()))
 	return nil
 }
 
@@ -128,12 +131,17 @@ func (r *root) printDiff(h *view.History, o *historyOptions) error {
 	if err != nil {
 		return err
 	}
-	before, err := h.FindRevision(a)
-	after, err2 := h.FindRevision(b)
-	if err := errors.Join(err, err2); err != nil {
+	found, err := h.CompareRevisions(a, b)
+	if err != nil {
 		return err
 	}
-	return r.printChanges(view.CompareSpecs(before.Spec, after.Spec), o.showValues)
+	if !o.showValues {
+		found.Changes = view.RedactChanges(found.Changes)
+	}
+	if done, err := r.printData(o.output, found); done {
+		return err
+	}
+	return r.printChanges(found.Changes, o.showValues)
 }
 
 // printChanges prints differences, a line each. Values that are whole blocks are printed below their line, the old one first.
@@ -147,7 +155,7 @@ func (r *root) printChanges(changes []view.Change, showValues bool) error {
 	}
 	style.Width = 0
 	for _, c := range changes {
-		fmt.Fprintln(r.Out, "  "+style.OneLine(c.String()))
+		r.printf("  %s\n", style.OneLine(c.String()))
 		if !showValues {
 			continue
 		}
@@ -170,7 +178,7 @@ func (r *root) printBlock(style view.Style, sign string, value any) error {
 		return err
 	}
 	for line := range strings.Lines(string(text)) {
-		fmt.Fprintln(r.Out, "      "+sign+" "+style.OneLine(strings.TrimSuffix(line, "\n")))
+		r.printf("      %s %s\n", sign, style.OneLine(strings.TrimSuffix(line, "\n")))
 	}
 	return nil
 }

@@ -163,12 +163,12 @@ func (r *root) annotateHold(ctx context.Context, c *clients, t target, value, at
 		return map[string]any{"metadata": map[string]any{"annotations": map[string]any{appv1.AnnotationHold: set}}}, nil
 	})
 	if errors.Is(err, errUnchanged) {
-		fmt.Fprintf(r.Out, "%s is %s\n", resource.ObjectName(), already)
+		r.printf("%s is %s\n", resource.ObjectName(), already)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(r.Out, "%s %s%s\n", resource.ObjectName(), done, takesEffect(resource))
+	r.printf("%s %s%s\n", resource.ObjectName(), done, takesEffect(resource))
 	return nil
 }

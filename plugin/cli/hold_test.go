@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -53,6 +54,35 @@ func revisionServer(t *testing.T, running string) *fakeServer {
 			return &appsv1.DeploymentList{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DeploymentList"}, Items: []appsv1.Deployment{d}}
 		}
 		return nil
+	}
+	return f
+}
+
+// revisionsWith is revisionServer with other recorded specs of the revisions 1 and 2
+func revisionsWith(t *testing.T, spec func(number int) map[string]any) *fakeServer {
+	t.Helper()
+	f := revisionServer(t, "web-3")
+	answer, app := f.answer, f.objects["apps/web"].(*appv1.App) //nolint:forcetypeassert // It is made above.
+	f.answer = func(q *http.Request, body string) runtime.Object {
+		found := answer(q, body)
+		sets, ok := found.(*appsv1.ReplicaSetList)
+		if !ok {
+			return found
+		}
+		sets = sets.DeepCopy()
+		for i := range sets.Items[:2] {
+			text, err := json.Marshal(spec(i + 1))
+			if err != nil {
+				t.Error(err)
+			}
+			built, err := resource.BuildRecorded(resource.AppSpec(app), string(text), resource.BuildOptions{Inputs: resource.BuildInputs{Rendering: resource.RenderingLatest}})
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			sets.Items[i].Annotations[appv1.AnnotationLastAppliedSpec], sets.Items[i].Spec.Template = string(text), built.Template
+		}
+		return sets
 	}
 	return f
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"huolala.cn/app-operator/internal/message"
 	"huolala.cn/app-operator/plugin/view"
 )
 
@@ -69,24 +70,37 @@ func (r *root) importAll(ctx context.Context, c *clients, arguments []string, o 
 	if err != nil {
 		return err
 	}
-	printed, differs := 0, false
-	for _, from := range sources {
+	sources = slices.DeleteFunc(sources, func(from *view.Source) bool {
 		d := from.Deployment
-		if len(names) > 0 && !slices.Contains(names, d.Name) || !wanted.Matches(labels.Set(d.Labels)) {
-			continue
-		}
+		return len(names) > 0 && !slices.Contains(names, d.Name) || !wanted.Matches(labels.Set(d.Labels))
+	})
+	return r.importSeveral(sources, o, several)
+}
+
+// importSeveral prints the Apps of Deployments. With goOn, a Deployment with an error does not keep the others from being printed: a Deployment of another
+// owner and a file that exists are left out, and any other error is one of the command.
+func (r *root) importSeveral(sources []*view.Source, o *importOptions, goOn bool) error {
+	printed, failed, differs := 0, 0, false
+	for _, from := range sources {
 		same, err := r.importOne(from, o, printed > 0)
-		if err != nil && !several {
+		switch broken := r.outputError(); {
+		case broken != nil:
+			return broken
+		case err == nil:
+			printed++
+			differs = differs || !same
+		case !goOn:
 			return err
-		}
-		if err != nil {
+		case errors.Is(err, view.ErrControls), errors.Is(err, errExists):
 			fmt.Fprintln(r.Err, "left out: "+err.Error())
-			continue
+		default:
+			failed++
+			fmt.Fprintln(r.Err, "not imported: "+err.Error())
 		}
-		printed++
-		differs = differs || !same
 	}
 	switch {
+	case failed > 0:
+		return fmt.Errorf("%d of %s not imported", failed, message.Count(len(sources), "Deployment"))
 	case printed == 0:
 		return errors.New("there is no Deployment to import")
 	case differs:
@@ -106,8 +120,8 @@ func (r *root) importOne(from *view.Source, o *importOptions, follows bool) (sam
 		if err != nil {
 			return false, fmt.Errorf("the App of Deployment %s: %w", from.Deployment.Name, err)
 		}
-		_, err = fmt.Fprint(r.Out, found.Text())
-		return len(found.Differences) == 0, err
+		r.printText(found.Text())
+		return len(found.Differences) == 0, nil
 	}
 	fields, err := made.Manifest()
 	if err != nil {
@@ -128,8 +142,8 @@ func (r *root) importOne(from *view.Source, o *importOptions, follows bool) (sam
 	if follows {
 		separator = "---\n"
 	}
-	_, err = fmt.Fprintf(r.Out, "%s%s%s", separator, made.HeadComments(), text)
-	return true, err
+	r.printText(separator + made.HeadComments() + string(text))
+	return true, nil
 }
 
 // deploymentNames returns the names of the Deployments that arguments name.
@@ -170,7 +184,7 @@ func (r *root) importSources(ctx context.Context, c *clients, names []string, o 
 	var custom []unstructured.Unstructured
 	for _, around := range view.ImportedCustom() {
 		objects := c.dynamic.Resource(around.Resource).Namespace(c.namespace)
-		gatherList(g, around.Kinds, ifDefined{objects, func() bool { return c.servesKind(around.Resource) }}, metav1.ListOptions{}, &custom)
+		gatherList(g, around.Kinds, ifDefined{objects, func(ctx context.Context) bool { return c.servesKind(ctx, around.Resource) }}, metav1.ListOptions{}, &custom)
 	}
 	g.wait.Wait()
 	for i := range custom {

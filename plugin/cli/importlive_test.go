@@ -215,3 +215,76 @@ func TestImportIntoFolder(t *testing.T) {
 		t.Errorf("%v: the file is overwritten:\n%s", err, text)
 	}
 }
+
+// TestImportFails has Deployments that cannot be imported among others: the others are printed, and the exit status is that of an error, unless another
+// owner has the Deployment or the file exists.
+func TestImportFails(t *testing.T) {
+	t.Parallel()
+	const (
+		matching = "- metadata: {name: matching, namespace: shop, uid: d4}\n  spec: {selector: {matchExpressions: [{key: app, operator: In, values: [x]}]}, " +
+			"template: {metadata: {labels: {app: x}}, spec: {containers: [{name: x, image: x}]}}}"
+		digit = "- metadata: {name: 7seas, namespace: shop, uid: d5}\n  spec: {selector: {matchLabels: {app: x}}, " +
+			"template: {metadata: {labels: {app: x}}, spec: {containers: [{name: x, image: x}]}}}"
+	)
+	for name, c := range map[string]struct {
+		deployments string
+		args        []string
+		code        int
+		said        []string
+	}{
+		"none":                 {"", []string{"--all"}, 0, []string{"left out: Site site controls"}},
+		"a selector":           {matching, []string{"--all"}, 1, []string{"not imported: Deployment matching has spec.selector.matchExpressions", "1 of 4 Deployments not imported"}},
+		"two of them":          {matching + "\n" + digit, []string{"--all"}, 1, []string{"not imported: Deployment 7seas cannot be taken over", "2 of 5 Deployments not imported"}},
+		"of a verification":    {digit, []string{"--all", "--verify"}, 1, []string{"not imported: Deployment 7seas", "1 of 4 Deployments not imported"}},
+		"of others, by labels": {matching, []string{"-l", "tier"}, 0, nil},
+		"by name":              {matching, []string{"web", "matching"}, 1, []string{"Deployment matching has spec.selector.matchExpressions"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := foreignServer(t)
+			known := f.answer
+			f.answer = func(q *http.Request, body string) runtime.Object {
+				list, ok := known(q, body).(*unstructured.UnstructuredList)
+				if !ok || !strings.HasSuffix(q.URL.Path, "/deployments") {
+					if one := known(q, body); one != nil || c.deployments == "" || !strings.HasSuffix(q.URL.Path, "/matching") {
+						return one
+					}
+				}
+				var items []map[string]any
+				if err := yaml.Unmarshal([]byte(c.deployments), &items); err != nil {
+					t.Error(err)
+				}
+				for _, item := range items {
+					obj := unstructured.Unstructured{Object: item}
+					if obj.SetGroupVersionKind(foreignTypes["deployments"]); !ok {
+						return &obj
+					}
+					list.Items = append(list.Items, obj)
+				}
+				return list
+			}
+			code, out, said := f.run(t, append([]string{"import"}, c.args...)...)
+			if code != c.code || !strings.Contains(out, "web") {
+				t.Errorf("exit status %d, want %d\n%s%s", code, c.code, out, said)
+			}
+			for _, want := range c.said {
+				if !strings.Contains(said, want) {
+					t.Errorf("want %q in\n%s", want, said)
+				}
+			}
+		})
+	}
+}
+
+// TestImportIntoNoFolder writes into a folder that cannot be one: each App is an error.
+func TestImportIntoNoFolder(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, said := foreignServer(t).run(t, "import", "--all", "-o", filepath.Join(file, "apps"))
+	if code != 1 || out != "" || strings.Count(said, "not imported: the App of Deployment ") != 2 || !strings.Contains(said, "2 of 3 Deployments not imported") {
+		t.Errorf("exit status %d\n%s%s", code, out, said)
+	}
+}

@@ -102,7 +102,7 @@ func (r *root) listCommand() *cobra.Command {
 	cmd.Flags().StringVar(&o.order, "sort-by", view.Orders[0], "Sort by "+strings.Join(view.Orders, ", ")+".")
 	cmd.Flags().BoolVar(&o.labels, "show-labels", false, "Show the labels, too.")
 	cmd.Flags().BoolVar(&o.noHead, "no-headers", false, "Do not print the names of the columns.")
-	cmd.Flags().BoolVarP(&o.follow, "watch", "w", false, "Go on, and show what changes.")
+	watchFlag(cmd, &o.follow, &o.output, "wide")
 	checkOutput := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		if err := o.checkFlags(); err != nil {
@@ -170,11 +170,11 @@ func (r *root) printList(ctx context.Context, read func() (*view.List, error), o
 			return err
 		}
 		for i := range list.Items {
-			fmt.Fprintln(r.Out, strings.ToLower(list.Items[i].Kind)+".app.huolala.cn/"+list.Items[i].Name)
+			r.printf("%s.app.huolala.cn/%s\n", strings.ToLower(list.Items[i].Kind), list.Items[i].Name)
 		}
 		return nil
 	}
-	return r.printDrawing(ctx, o.follow, func(style view.Style) (string, error) {
+	return r.printDrawing(ctx, "the list", o.follow, func(style view.Style) (string, error) {
 		list, err := read()
 		if err != nil {
 			return "", err

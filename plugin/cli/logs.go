@@ -27,8 +27,6 @@ type logsOptions struct {
 const (
 	// defaultTail is how many lines of a log there are, defaultLogs how many logs.
 	defaultTail, defaultLogs = 50, 3
-	// maxLog is how many bytes of a log that is not followed are read at most.
-	maxLog = 1 << 20
 	// maxLogLine is how many bytes of a line are read.
 	maxLogLine = 8 << 10
 )
@@ -95,7 +93,7 @@ func (r *root) printLogs(ctx context.Context, c *clients, t target, o *logsOptio
 	if more > 0 {
 		fmt.Fprintf(r.Err, messageMoreLogs, more)
 	}
-	p := &logPrinter{out: r.Out, style: style}
+	p := &logPrinter{root: r, style: style}
 	var errs []error
 	for i := range sources {
 		source := &sources[i]
@@ -116,7 +114,7 @@ func (r *root) printLogs(ctx context.Context, c *clients, t target, o *logsOptio
 
 // logPrinter prints logs, a line at a time.
 type logPrinter struct {
-	out   io.Writer
+	*root
 	style view.Style
 	mu    sync.Mutex
 }
@@ -127,9 +125,8 @@ func (p *logPrinter) printTail(ctx context.Context, c *clients, namespace string
 		p.printLine("==> " + source.Title() + ": no log, " + source.None + " <==")
 		return nil
 	}
-	options := &corev1.PodLogOptions{
-		Container: source.Container, Previous: source.Previous, TailLines: ptr.To(int64(tail)), LimitBytes: ptr.To[int64](maxLog),
-	}
+	// Without a limit of bytes: of a log that is longer, the kubelet leaves out the latest lines.
+	options := &corev1.PodLogOptions{Container: source.Container, Previous: source.Previous, TailLines: ptr.To(int64(tail))}
 	p.printLine("==> " + source.Title() + " <==")
 	return p.printLog(ctx, c, namespace, source, options, "")
 }
@@ -161,30 +158,45 @@ func (p *logPrinter) followLogs(ctx context.Context, c *clients, namespace strin
 func (p *logPrinter) printLog(
 	ctx context.Context, c *clients, namespace string, source *view.LogSource, options *corev1.PodLogOptions, prefix string,
 ) error {
-	return c.eachLogLine(ctx, namespace, source, options, func(line string) { p.printLine(prefix + view.LogLine(line)) })
+	_, err := c.eachLogLine(ctx, namespace, source, options, func(line string) { p.printLine(prefix + view.LogLine(line)) })
+	return err
 }
 
-// eachLogLine calls do for each line of a log, as the container has written the line.
+// eachLogLine calls do for each line of a log, as the container has written the line, and returns the number of bytes of the log.
 func (c *clients) eachLogLine(
 	ctx context.Context, namespace string, source *view.LogSource, options *corev1.PodLogOptions, do func(line string),
-) error {
+) (size int, err error) {
 	stream, err := c.kube.CoreV1().Pods(namespace).GetLogs(source.Pod, options).Stream(ctx)
 	if err != nil {
-		return inWords(err, "get", "the log of pod "+source.Pod, namespace)
+		return 0, inWords(err, "get", "the log of pod "+source.Pod, namespace)
 	}
 	defer func() { _ = stream.Close() }()
-	err = eachLine(stream, do)
+	counted := &countingReader{from: stream}
+	err = eachLine(counted, do)
 	if err != nil && ctx.Err() == nil {
-		return fmt.Errorf("the log of pod %s: %w", source.Pod, err)
+		return counted.n, fmt.Errorf("the log of pod %s: %w", source.Pod, err)
 	}
-	return nil
+	return counted.n, nil
+}
+
+// countingReader counts the bytes that it reads.
+type countingReader struct {
+	from io.Reader
+	n    int
+}
+
+// Read implements io.Reader.
+func (c *countingReader) Read(into []byte) (int, error) {
+	n, err := c.from.Read(into)
+	c.n += n
+	return n, err
 }
 
 // printLine prints a line. The lines of several logs do not mix.
 func (p *logPrinter) printLine(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	fmt.Fprintln(p.out, p.style.OneLine(line))
+	p.printf("%s\n", p.style.OneLine(line))
 }
 
 // eachLine calls do for each line of a stream. A line of more than maxLogLine bytes is cut.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -49,6 +50,9 @@ func (r *root) hasUnicode() bool {
 
 // sizeOf returns the size of a terminal; the width is 0 for a stream that is none.
 func sizeOf(stream any) (width, height int, terminal bool) {
+	if printed, ok := stream.(*output); ok {
+		stream = printed.to
+	}
 	file, ok := stream.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
 		return 0, 0, false
@@ -65,15 +69,11 @@ func (r *root) printData(format string, data any) (bool, error) {
 	switch format {
 	case "json":
 		text, err := view.EncodeJSON(data)
-		if err == nil {
-			_, err = r.Out.Write(text)
-		}
+		r.printText(string(text))
 		return true, err
 	case "yaml":
 		text, err := view.EncodeYAML(data)
-		if err == nil {
-			_, err = r.Out.Write(text)
-		}
+		r.printText(string(text))
 		return true, err
 	}
 	return false, nil
@@ -91,8 +91,21 @@ func outputFlag(cmd *cobra.Command, into *string, formats ...string) {
 	cmd.PreRunE = check
 }
 
-// printDrawing prints what draw returns; with follow, again and again, in place where the output is a terminal, until the context ends.
-func (r *root) printDrawing(ctx context.Context, follow bool, draw func(view.Style) (string, error)) error {
+// watchFlag adds -w to a command with -o, whose formats are data but for those that are texts. Data is printed once.
+func watchFlag(cmd *cobra.Command, into *bool, output *string, texts ...string) {
+	cmd.Flags().BoolVarP(into, "watch", "w", false, "Go on, and show what changes.")
+	check := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if *into && *output != "" && !slices.Contains(texts, *output) {
+			return fmt.Errorf("--watch shows text, and --output %s is data; remove one", *output)
+		}
+		return check(cmd, args)
+	}
+}
+
+// printDrawing prints what draw returns; with follow, again and again, in place where the output is a terminal, until the context ends. Once a
+// drawing has been printed, a read that may succeed later is repeated without a limit. what names the object that is read.
+func (r *root) printDrawing(ctx context.Context, what string, follow bool, draw func(view.Style) (string, error)) error {
 	style, err := r.styleOf(r.Out)
 	if err != nil {
 		return err
@@ -102,27 +115,40 @@ func (r *root) printDrawing(ctx context.Context, follow bool, draw func(view.Sty
 		return err
 	}
 	if !follow {
-		fmt.Fprint(r.Out, text)
+		r.printText(text)
 		return nil
 	}
-	update := r.newUpdater()
+	update, again := r.newUpdater(), r.newRetrier(what, 0)
+	again.until = time.Time{}
+	if isTerminal(r.Out) { // A line of the standard error would be in the way of the block.
+		again.print = func(note string) { _ = update(note + text) } // The next drawing has the error, too.
+	}
 	for {
-		if err := update(text); err != nil {
+		if err := errors.Join(update(text), r.outputError()); err != nil {
 			return err
 		}
-		if !sleepFor(ctx, redrawEvery) {
-			return nil
-		}
-		style.Width, _, _ = sizeOf(r.Out)
-		next, err := draw(style)
+		text, err = redraw(ctx, again, func() (string, error) {
+			style.Width, _, _ = sizeOf(r.Out)
+			return draw(style)
+		})
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // The user has ended it.
 		}
 		if err != nil {
 			return err
 		}
-		text = next
 	}
+}
+
+// redraw returns the next drawing after a pause. It repeats a read that may succeed later.
+func redraw(ctx context.Context, again *retrier, draw func() (string, error)) (string, error) {
+	for sleepFor(ctx, redrawEvery) {
+		text, err := draw()
+		if ctx.Err() != nil || !again.wantsRetry(err) {
+			return text, err
+		}
+	}
+	return "", ctx.Err()
 }
 
 // newUpdater returns what replaces the text on a terminal. Elsewhere, it prints each text that is not the one before.
@@ -137,7 +163,7 @@ func (r *root) newUpdater() func(text string) error {
 	last := ""
 	return func(text string) error {
 		if text != last {
-			fmt.Fprint(r.Out, text)
+			r.printText(text)
 		}
 		last = text
 		return nil

@@ -33,8 +33,11 @@ func (f *outputFile) isWritten() (bool, error) {
 	return true, nil
 }
 
+// errExists is the error for a file with another content, and the verb of its message.
+var errExists = errors.New("exists")
+
 func (f *outputFile) existsError() error {
-	return fmt.Errorf("%s exists; remove it, or write into another folder", f.path)
+	return fmt.Errorf("%s %w; remove it, or write into another folder", f.path, errExists)
 }
 
 // writeFile writes a file, and makes its folder if there is none. A file that exists is never written over.
@@ -44,8 +47,8 @@ func (r *root) writeFile(f *outputFile) error {
 		return err
 	}
 	if written {
-		_, err = fmt.Fprintln(r.Out, "Unchanged "+f.path)
-		return err
+		r.printf("Unchanged %s\n", f.path)
+		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o755); err != nil {
 		return err
@@ -62,6 +65,6 @@ func (r *root) writeFile(f *outputFile) error {
 		_ = os.Remove(f.path) // A part of a manifest is worth nothing.
 		return err
 	}
-	_, err = fmt.Fprintln(r.Out, "Wrote "+f.path)
-	return err
+	r.printf("Wrote %s\n", f.path)
+	return nil
 }

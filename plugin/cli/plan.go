@@ -68,6 +68,9 @@ func (r *root) printPlans(ctx context.Context, args []string, o *planOptions) er
 	if (len(o.files) > 0) == (len(args) > 0) {
 		return errors.New("name either a resource, or files with -f")
 	}
+	if o.part != "" && o.to == 0 {
+		return errors.New("--part goes with --to")
+	}
 	c, err := r.newClients()
 	if err != nil {
 		return err
@@ -80,14 +83,8 @@ func (r *root) printPlans(ctx context.Context, args []string, o *planOptions) er
 	if err != nil {
 		return err
 	}
-	if printed, err := r.printData(o.output, all); err != nil {
+	if err := r.printPlan(all, o.output); err != nil {
 		return err
-	} else if !printed {
-		style, err := r.styleOf(r.Out)
-		if err != nil {
-			return err
-		}
-		fmt.Fprint(r.Out, all.Text(style))
 	}
 	switch {
 	case all.HasProblem(), o.adopt && all.HasBlockedObject():
@@ -98,6 +95,22 @@ func (r *root) printPlans(ctx context.Context, args []string, o *planOptions) er
 		return &exit{code: 1}
 	}
 	return nil
+}
+
+// printPlan prints a plan in a format. Of a plan that is cut off, the exit status must not be that of its changes.
+func (r *root) printPlan(all *view.Plan, format string) error {
+	printed, err := r.printData(format, all)
+	if err != nil {
+		return err
+	}
+	if !printed {
+		style, err := r.styleOf(r.Out)
+		if err != nil {
+			return err
+		}
+		r.printText(all.Text(style))
+	}
+	return r.outputError()
 }
 
 // change is a change of a resource that can be sent as a dry run. send sends it, and returns what the resource would be.

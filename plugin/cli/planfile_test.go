@@ -30,6 +30,19 @@ func planned(t *testing.T) *metav1.Status {
 	}})
 }
 
+// planServer returns a server with the App web, which answers each dry run with a plan of no changes.
+func planServer(t *testing.T) *fakeServer {
+	t.Helper()
+	f := newFakeServer(t, map[string]runtime.Object{"apps/web": &appv1.App{ObjectMeta: objectMeta("web")}})
+	f.answer = func(q *http.Request, _ string) runtime.Object {
+		if q.URL.Query().Get("dryRun") != "" {
+			return planned(t)
+		}
+		return nil
+	}
+	return f
+}
+
 // manifestFile writes a manifest into a file, and returns its path.
 func manifestFile(t *testing.T, text string) string {
 	t.Helper()

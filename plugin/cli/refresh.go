@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/message"
@@ -41,7 +42,7 @@ func (r *root) refreshCommand() *cobra.Command {
 				return err
 			}
 			if len(targets) == 0 {
-				fmt.Fprintln(r.Out, "Nothing waits to be refreshed.")
+				r.printf("Nothing waits to be refreshed.\n")
 				return nil
 			}
 			size, err := waveSize(o.wave, len(targets))
@@ -51,7 +52,7 @@ func (r *root) refreshCommand() *cobra.Command {
 			if err := r.askConfirmation(cmd.Context(), o.yes, fmt.Sprintf("Refresh %s, %d at a time? Pods may restart.", message.Count(len(targets), "resource"), size)); err != nil {
 				return err
 			}
-			return r.refreshTargets(cmd.Context(), c, targets, size, o.wait || o.wave != "")
+			return r.refreshTargets(cmd.Context(), c, targets, size, &o)
 		},
 	}
 	cmd.Flags().BoolVar(&o.all, "all", false, "All resources for which something waits, in place of names.")
@@ -124,26 +125,34 @@ func waveSize(wave string, all int) (int, error) {
 	return min(n, all), nil
 }
 
-// refreshTargets refreshes resources, some at a time. With wait, the first ones that do not come up end it.
-func (r *root) refreshTargets(ctx context.Context, c *clients, targets []target, size int, wait bool) error {
+// refreshTargets refreshes resources, some at a time. With a wait, the first ones that do not come up end it. Of --all, a resource that has gone since
+// it was listed is left out.
+func (r *root) refreshTargets(ctx context.Context, c *clients, targets []target, size int, o *refreshOptions) error {
 	value := time.Now().UTC().Format(time.RFC3339)
 	for start := 0; start < len(targets); start += size {
 		wave := targets[start:min(start+size, len(targets))]
-		var versions []string
-		for _, t := range wave {
+		versions := make([]string, len(wave)) // Empty for a resource that is left out.
+		for i, t := range wave {
 			resource, err := c.changeResource(ctx, t, func(*view.Resource) (map[string]any, error) {
 				return map[string]any{"metadata": map[string]any{"annotations": map[string]any{appv1.AnnotationRefresh: value}}}, nil
 			})
-			if err != nil {
-				return err
+			if o.all && (apierrors.IsNotFound(err) || errors.Is(err, errDeleting)) {
+				fmt.Fprintf(r.Err, "Warning: not refreshed: %v\n", err)
+				continue
 			}
-			versions = append(versions, resource.ObjectMeta.ResourceVersion)
-			fmt.Fprintf(r.Out, "%s refreshed%s\n", resource.ObjectName(), r.refreshTakesEffect(resource, t))
+			if err != nil {
+				return withRest(err, len(targets)-start-i, len(targets)) // With the one that has failed.
+			}
+			versions[i] = resource.ObjectMeta.ResourceVersion
+			r.printf("%s refreshed%s\n", resource.ObjectName(), r.refreshTakesEffect(resource, t))
 		}
-		if !wait {
+		if !o.wait && o.wave == "" {
 			continue
 		}
 		for i, t := range wave {
+			if versions[i] == "" {
+				continue
+			}
 			if err := r.waitRefreshed(ctx, c, t, versions[i]); err != nil {
 				return withRest(err, len(targets)-start-len(wave), len(targets))
 			}
@@ -160,13 +169,17 @@ func (r *root) refreshTakesEffect(resource *view.Resource, t target) string {
 	return takesEffect(resource)
 }
 
-// withRest adds to the failure of a wave how many resources come after it.
+// withRest adds to the failure of a resource how many of several resources are left.
 func withRest(err error, left, all int) error {
-	var failed *exit
-	if left == 0 || !errors.As(err, &failed) {
+	if left == 0 || all == 1 {
 		return err
 	}
-	return &exit{failed.code, fmt.Sprintf("%s; %d of %d were not refreshed", failed.text, left, all)}
+	rest := fmt.Sprintf("; %d of %d were not refreshed", left, all)
+	var failed *exit
+	if errors.As(err, &failed) {
+		return &exit{failed.code, failed.text + rest}
+	}
+	return fmt.Errorf("%w%s", err, rest)
 }
 
 // staleFor is for how long a status that has not changed since a refresh may be a status from before.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -22,10 +21,13 @@ func (r *root) reportCommand() *cobra.Command {
 				return err
 			}
 			about := []string{"kubectl happ: " + r.Version}
-			if server, err := c.kube.Discovery().ServerVersion(); err == nil {
-				about = append(about, "Kubernetes: "+server.GitVersion)
+			if server := c.serverVersion(ctx); server != "" {
+				about = append(about, "Kubernetes: "+server)
 			}
-			fmt.Fprint(r.Out, view.ReportOf(s, about))
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			r.printText(view.ReportOf(s, about))
 			return nil
 		}),
 	}

@@ -60,9 +60,9 @@ func (r *root) restartResource(ctx context.Context, c *clients, t target) error 
 	if err != nil {
 		return inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
 	}
-	done, err := c.restartWorkloads(ctx, t, &now, false)
+	done, err := c.restartWorkloads(ctx, t, &now)
 	for _, w := range done {
-		fmt.Fprintf(r.Out, "%s %s/%s restarted\n", w.kind, t.namespace, w.name)
+		r.printf("%s %s/%s restarted\n", w.kind, t.namespace, w.name)
 	}
 	return err
 }
@@ -73,22 +73,21 @@ type restarted struct {
 	pods       int32
 }
 
-// restartWorkloads replaces the pods of a resource's workloads. A dry run of all restarts comes first, so that an obstacle to one leaves all others
-// unchanged; with dryRun, nothing more is done. With an error, it returns the workloads that were restarted nevertheless.
-func (c *clients) restartWorkloads(ctx context.Context, t target, now *view.Resource, dryRun bool) ([]restarted, error) {
+// tryRestart returns the workloads of a resource whose pods a restart replaces, or the obstacle to it. It changes nothing.
+func (c *clients) tryRestart(ctx context.Context, t target, now *view.Resource) ([]restarted, error) {
 	if err := checkNotDeleting(now); err != nil {
 		return nil, err
 	}
-	options := metav1.PatchOptions{FieldManager: fieldManager, DryRun: []string{metav1.DryRunAll}}
-	tried, err := c.restartEach(ctx, t, now, options)
-	switch {
-	case err != nil:
+	return c.restartEach(ctx, t, now, metav1.PatchOptions{FieldManager: fieldManager, DryRun: []string{metav1.DryRunAll}})
+}
+
+// restartWorkloads replaces the pods of a resource's workloads, once all restarts were tried, so that an obstacle to one leaves all others unchanged.
+// With an error, it returns the workloads that were restarted nevertheless.
+func (c *clients) restartWorkloads(ctx context.Context, t target, now *view.Resource) ([]restarted, error) {
+	if _, err := c.tryRestart(ctx, t, now); err != nil {
 		return nil, err
-	case dryRun:
-		return tried, nil
 	}
-	options.DryRun = nil
-	return c.restartEach(ctx, t, now, options)
+	return c.restartEach(ctx, t, now, metav1.PatchOptions{FieldManager: fieldManager})
 }
 
 // restartEach restarts one workload after the other, a database first, and returns the workloads restarted before an error.

@@ -30,7 +30,7 @@ func isTransient(err error) bool {
 
 // retrier decides whether a wait repeats a read that has failed.
 type retrier struct {
-	// what names the object that is read. From the time until on, no read is repeated.
+	// what names the object that is read. From the time until on, no read is repeated; it is zero for no limit.
 	what  string
 	until time.Time
 	// print prints a note on the first of several failures in a row.
@@ -49,7 +49,7 @@ func (t *retrier) wantsRetry(err error) bool {
 		t.lost = false
 		return false
 	}
-	if !time.Now().Before(t.until) {
+	if !t.until.IsZero() && !time.Now().Before(t.until) {
 		return false
 	}
 	if !t.lost {

@@ -70,6 +70,17 @@ func leaving() *appv1.App {
 	return app
 }
 
+// stalled is an App in a version whose rollout makes no progress.
+func stalled(version string) *appv1.App {
+	app := &appv1.App{ObjectMeta: objectMeta("web")}
+	app.ResourceVersion, app.Status.ObservedGeneration = version, app.Generation
+	app.Status.Conditions = []metav1.Condition{
+		{Type: appv1.ConditionStalled, Status: metav1.ConditionTrue, Reason: appv1.ReasonProgressDeadlineExceeded, Message: "no progress"},
+		{Type: appv1.ConditionReady, Status: metav1.ConditionFalse, Reason: appv1.ReasonProgressDeadlineExceeded, Message: "no progress"},
+	}
+	return app
+}
+
 // TestWaitGoesOn waits while the API server does not answer, and says so once. It ends with the time limit, and at once with an answer that no time
 // changes.
 func TestWaitGoesOn(t *testing.T) {
@@ -100,23 +111,27 @@ func TestWaitGoesOn(t *testing.T) {
 	}
 }
 
-// TestOtherWaitsGoOn has the waits for an adoption and for a refresh lose the API server for a moment, and for longer than they wait.
+// TestOtherWaitsGoOn has the waits for an adoption and for a refresh lose the API server for a moment, and for longer than they wait. The status of the
+// App is of after the refresh.
 func TestOtherWaitsGoOn(t *testing.T) {
 	kind, _ := view.KindOf("App")
 	named := target{kind, namespaceOfTests, "web"}
 	for name, c := range map[string]struct {
 		times int
+		app   *appv1.App
 		wait  func(*root, *clients) error
 		want  string
 		noted int
 	}{
-		"an adoption": {1, func(r *root, c *clients) error { return r.untilAdopted(t.Context(), c, named, time.Minute) }, "takes over nothing", 1},
-		"an adoption, too late": {100, func(r *root, c *clients) error { return r.untilAdopted(t.Context(), c, named, 0) },
+		"an adoption": {1, leaving(), func(r *root, c *clients) error {
+			return r.untilAdopted(t.Context(), c, named, &view.Resource{}, time.Minute)
+		}, "takes over nothing", 1},
+		"an adoption, too late": {100, leaving(), func(r *root, c *clients) error { return r.untilAdopted(t.Context(), c, named, &view.Resource{}, 0) },
 			"web has not taken over its objects after 0s: get App web in shop: it starts. The annotation", 0},
-		"a refresh": {1, func(r *root, c *clients) error { return r.waitRefreshed(t.Context(), c, named, "6") }, "is being deleted", 1},
+		"a refresh": {1, stalled("7"), func(r *root, c *clients) error { return r.waitRefreshed(t.Context(), c, named, "6") }, "is stalled", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFakeServer(t, map[string]runtime.Object{"apps/web": leaving()})
+			f := newFakeServer(t, map[string]runtime.Object{"apps/web": c.app})
 			failingFirst(f, "apps", c.times, unavailable)
 			s := &runServer{fakeServer: f}
 			follower := s.follower(t, nil, &bytes.Buffer{})

@@ -86,13 +86,13 @@ func (r *root) rollbackResource(ctx context.Context, c *clients, t target, o *ro
 	}
 	ops := view.RollbackOperations(now, w.Path, rev)
 	if len(ops) == 0 {
-		fmt.Fprintf(r.Out, "%s has the spec of revision %d already\n", s.Resource.ObjectName(), rev.Number)
+		r.printf("%s has the spec of revision %d already\n", s.Resource.ObjectName(), rev.Number)
 		if !rev.Current && rev.NoHold == "" {
 			fmt.Fprintf(r.Err, "The pods of revision %d differ by other inputs, such as defaults. To have them back: %s\n", rev.Number, s.Resource.PluginCommand("hold", "--to", strconv.FormatInt(rev.Number, 10)))
 		}
 		return nil
 	}
-	fmt.Fprintf(r.Out, "%s, back to revision %d:\n", s.Resource.ObjectName(), rev.Number)
+	r.printf("%s, back to revision %d:\n", s.Resource.ObjectName(), rev.Number)
 	if err := r.printChanges(view.RollbackChanges(now, rev), o.showValues); err != nil {
 		return err
 	}
@@ -127,14 +127,14 @@ func (r *root) restoreRevision(ctx context.Context, c *clients, t target, now *v
 	if err != nil {
 		return err
 	}
-	err = c.clientOf(t.kind, t.namespace).patchResource(ctx, t.name, types.JSONPatchType, data)
+	_, err = c.clientOf(t.kind, t.namespace).patchResource(ctx, t.name, types.JSONPatchType, data)
 	if apierrors.IsConflict(err) || isFailedTest(err) {
 		return fmt.Errorf("%s has been changed meanwhile, and nothing was restored: run it again", now.ObjectName())
 	}
 	if err != nil {
 		return inWords(err, "patch", t.kind.Name+" "+t.name, t.namespace)
 	}
-	fmt.Fprintf(r.Out, "%s rolled back to revision %d\n", now.ObjectName(), revision)
+	r.printf("%s rolled back to revision %d\n", now.ObjectName(), revision)
 	return nil
 }
 

@@ -65,7 +65,7 @@ func (f *runFollower) runJob(ctx context.Context) error {
 	}
 	follow := view.CommandLine(f.job.Namespace, "kubectl logs -f", "job/"+f.job.Name)
 	if f.o.detach {
-		fmt.Fprintf(f.Out, "%s is started. Follow it: %s\n", f.jobName(), follow)
+		f.printf("%s is started. Follow it: %s\n", f.jobName(), follow)
 		return nil
 	}
 	fmt.Fprintf(f.Err, "%s has image %s\n", f.jobName(), f.job.Spec.Template.Spec.Containers[0].Image)

@@ -1,12 +1,16 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -16,8 +20,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"huolala.cn/app-operator/api/client/clientset/versioned"
 	"huolala.cn/app-operator/plugin/view"
 )
 
@@ -33,7 +39,9 @@ type fakeServer struct {
 	// upgrade answers a request for another protocol.
 	upgrade func(w http.ResponseWriter, q *http.Request)
 	// logs are the logs of pods, by the name of the pod; with " before" after it, of the run before.
-	logs   map[string]string
+	logs map[string]string
+	// follow is true if the logs that are followed do not end.
+	follow bool
 	url    string
 	mu     sync.Mutex
 	writes []string
@@ -70,7 +78,11 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	switch {
 	case answer != nil:
 	case f.logs != nil && len(parts) == at+5 && parts[at+4] == "log":
-		_, _ = io.WriteString(w, f.logs[parts[at+3]+map[string]string{"true": " before"}[q.URL.Query().Get("previous")]])
+		_, _ = io.WriteString(w, partOfLog(f.logs[parts[at+3]+map[string]string{"true": " before"}[q.URL.Query().Get("previous")]], q.URL.Query()))
+		if f.follow && q.URL.Query().Get("follow") == "true" {
+			_ = http.NewResponseController(w).Flush()
+			<-q.Context().Done()
+		}
 		return
 	case at < 0 || len(parts) < at+3:
 		answer = status(apierrors.NewNotFound(schema.GroupResource{}, q.URL.Path))
@@ -88,6 +100,18 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		w.WriteHeader(int(failed.Code))
 	}
 	_ = json.NewEncoder(w).Encode(answer)
+}
+
+// partOfLog returns the part of a log that a request asks for, as the kubelet does: of the last lines, the first bytes.
+func partOfLog(text string, query url.Values) string {
+	if tail, err := strconv.Atoi(query.Get("tailLines")); err == nil {
+		lines := slices.Collect(strings.Lines(text))
+		text = strings.Join(lines[max(0, len(lines)-tail):], "")
+	}
+	if limit, err := strconv.Atoi(query.Get("limitBytes")); err == nil {
+		text = text[:min(limit, len(text))]
+	}
+	return text
 }
 
 // emptyList is the answer to the list of a resource; an untyped one needs a kind.
@@ -111,19 +135,41 @@ func status(err *apierrors.StatusError) *metav1.Status {
 // clients returns the clients of a user of the server.
 func (f *fakeServer) clients(t *testing.T) *clients {
 	t.Helper()
-	other, err := dynamic.NewForConfig(&rest.Config{Host: f.url})
+	config := &rest.Config{Host: f.url, QPS: -1}
+	other, err := dynamic.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &clients{dynamic: other, namespace: namespaceOfTests}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	app, err := versioned.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &clients{app: app, kube: kube, dynamic: other, namespace: namespaceOfTests}
 }
 
 // run runs the plug-in with the server.
 func (f *fakeServer) run(t *testing.T, args ...string) (code int, out, said string) {
 	t.Helper()
-	missing := filepath.Join(t.TempDir(), "kubeconfig")
-	t.Setenv("KUBECONFIG", missing)
-	return run(t, nil, append([]string{"--server", f.url, "--namespace", namespaceOfTests}, args...)...)
+	var stdout, stderr bytes.Buffer
+	code = Run(t.Context(), f.program(t, &stdout, &stderr, args...))
+	return code, stdout.String(), stderr.String()
+}
+
+// program returns the plug-in with the server, and with no other kubeconfig.
+func (f *fakeServer) program(t *testing.T, out, said io.Writer, args ...string) Program {
+	t.Helper()
+	config := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(config, []byte("apiVersion: v1\nkind: Config\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return Program{
+		Path: "/usr/local/bin/kubectl-happ", Version: "v9", In: strings.NewReader(""), Out: out, Err: said, Getenv: func(string) string { return "" },
+		Args: append([]string{"--kubeconfig", config, "--server", f.url, "--namespace", namespaceOfTests}, args...),
+	}
 }
 
 // objectMeta returns the metadata of an object of the tests.

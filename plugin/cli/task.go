@@ -75,13 +75,13 @@ func (r *root) suspendCommand() *cobra.Command {
 // other error of the change.
 func (r *root) reportChange(resource *view.Resource, err error, done string) error {
 	if errors.Is(err, errUnchanged) {
-		fmt.Fprintf(r.Out, "%s is %s already\n", resource.ObjectName(), done)
+		r.printf("%s is %s already\n", resource.ObjectName(), done)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	r.warnGitOps(resource)
-	fmt.Fprintf(r.Out, "%s %s\n", resource.ObjectName(), done)
+	r.printf("%s %s\n", resource.ObjectName(), done)
 	return nil
 }

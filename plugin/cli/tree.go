@@ -24,7 +24,7 @@ func (r *root) treeCommand() *cobra.Command {
 		},
 	}
 	outputFlag(cmd, &output, "json", "yaml")
-	cmd.Flags().BoolVarP(&follow, "watch", "w", false, "Go on, and show what changes.")
+	watchFlag(cmd, &follow, &output)
 	cmd.Flags().BoolVar(&o.AllRevisions, "all-revisions", false, "Show revisions that have no pods, too.")
 	cmd.Flags().IntVar(&o.Limit, "limit", 3, "How many pods to show that are in the same state; 0 for all.")
 	cmd.Flags().IntVar(&o.Depth, "depth", 0, "How many levels to show below the resource; 0 for all.")
@@ -53,7 +53,7 @@ func (r *root) showView(cmd *cobra.Command, argument, output string, follow, eve
 		_, err = r.printData(output, data)
 		return err
 	}
-	return r.printDrawing(cmd.Context(), follow, func(style view.Style) (string, error) {
+	return r.printDrawing(cmd.Context(), t.String(), follow, func(style view.Style) (string, error) {
 		s, err := c.readSnapshot(cmd.Context(), t, events)
 		if err != nil {
 			return "", err

@@ -139,10 +139,10 @@ func (r *root) servePages(ctx context.Context, o *uiOptions) error {
 		return fmt.Errorf("listen on 127.0.0.1: %w", err)
 	}
 	if o.viewer {
-		fmt.Fprintf(r.Out, "The viewer of %s, for %s. It listens on 127.0.0.1:%d.\n", where, strings.Join(o.hosts, ", "), o.port)
+		r.printf("The viewer of %s, for %s. It listens on 127.0.0.1:%d.\n", where, strings.Join(o.hosts, ", "), o.port)
 		return server.Serve(ctx)
 	}
-	fmt.Fprintf(r.Out, "The application centre for context %s, %s. Ctrl-C ends it, Enter prints a new code.\n", r.contextName(), where)
+	r.printf("The application centre for context %s, %s. Ctrl-C ends it, Enter prints a new code.\n", r.contextName(), where)
 	code := server.NewCode()
 	r.printLogin(server, code)
 	if !o.quiet {
@@ -186,7 +186,7 @@ func (r *root) contextName() string {
 }
 
 func (r *root) printLogin(server *ui.Server, code string) {
-	fmt.Fprintf(r.Out, "%s\nCode, good once and for 10 minutes: %s\n", server.URL(), code)
+	r.printf("%s\nCode, good once and for 10 minutes: %s\n", server.URL(), code)
 }
 
 // openBrowser opens a file that only this user can read, and that sends the code: in an argument list, all users of the machine

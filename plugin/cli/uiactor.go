@@ -174,17 +174,28 @@ func (a *actor) restartPods(ctx context.Context, act ui.Action, version string) 
 	if version != "" && version != p.Version {
 		return nil, ui.ErrChanged
 	}
-	done, err := a.clients.restartWorkloads(ctx, t, &now, version == "")
-	if err != nil && len(done) > 0 {
+	done, err := a.clients.tryRestart(ctx, t, &now)
+	if err != nil {
+		return nil, err
+	}
+	if version != "" {
+		done, err = a.clients.restartEach(ctx, t, &now, metav1.PatchOptions{FieldManager: fieldManager})
+	}
+	switch {
+	case err != nil && len(done) > 0:
 		last := done[len(done)-1]
 		return nil, fmt.Errorf("%w: %s %s and those before it are restarted: %w", ui.ErrPartial, last.kind, last.name, err)
+	case err != nil && mayBeDone(err):
+		return nil, fmt.Errorf("%w: %w", ui.ErrUnclear, err)
+	case err != nil:
+		return nil, err
 	}
 	for _, w := range done {
 		p.Pods += int(w.pods)
 		p.Rows = append(p.Rows, view.PlanRow{Object: w.kind + " " + w.name, Effect: fmt.Sprintf("%s are replaced one after the other", message.Count(int(w.pods), "pod"))})
 		p.Text += fmt.Sprintf("%s %s: pods are replaced, as kubectl rollout restart does: %d\n", w.kind, w.name, w.pods)
 	}
-	return p, err
+	return p, nil
 }
 
 // ProposeAction implements ui.Actor.
@@ -294,9 +305,13 @@ func (a *actor) PerformAction(ctx context.Context, act ui.Action, version string
 	if err != nil {
 		return err
 	}
-	err = a.clients.clientOf(act.Kind, act.Namespace).patchResource(ctx, act.Name, types.JSONPatchType, data)
+	_, err = a.clients.clientOf(act.Kind, act.Namespace).patchResource(ctx, act.Name, types.JSONPatchType, data)
 	if apierrors.IsConflict(err) || isFailedTest(err) {
 		return ui.ErrChanged
 	}
-	return inWords(err, "patch", act.Kind.Name+" "+act.Name, act.Namespace)
+	unclear := err != nil && mayBeDone(err)
+	if err = inWords(err, "patch", act.Kind.Name+" "+act.Name, act.Namespace); unclear {
+		return fmt.Errorf("%w: %w", ui.ErrUnclear, err)
+	}
+	return err
 }

@@ -14,8 +14,12 @@ import (
 	"huolala.cn/app-operator/plugin/view"
 )
 
-// maxPageLog is how many bytes of a log a page has at most.
-const maxPageLog = 64 << 10
+const (
+	// maxPageLog is the maximum size of the log on a page in bytes: of the latest lines, the last ones.
+	maxPageLog = 64 << 10
+	// maxPageRead is the maximum number of bytes that are read for it. Beyond that, the kubelet leaves out the latest lines.
+	maxPageRead = 8 << 20
+)
 
 // logReader reads logs for the pages.
 type logReader struct{ clients *clients }
@@ -52,13 +56,43 @@ func (r logReader) ReadLogs(ctx context.Context, kind view.Kind, namespace, name
 
 // readLog returns the latest lines of a log.
 func (r logReader) readLog(ctx context.Context, namespace string, source *view.LogSource) (string, error) {
-	var text strings.Builder
 	options := &corev1.PodLogOptions{
-		Container: source.Container, Previous: source.Previous, TailLines: ptr.To[int64](defaultTail), LimitBytes: ptr.To[int64](maxPageLog),
+		Container: source.Container, Previous: source.Previous, TailLines: ptr.To[int64](defaultTail), LimitBytes: ptr.To[int64](maxPageRead),
 	}
-	err := r.clients.eachLogLine(ctx, namespace, source, options, func(line string) { text.WriteString(view.LogLine(line) + "\n") })
-	if err == nil && text.Len() == 0 {
+	var lines latestLines
+	size, err := r.clients.eachLogLine(ctx, namespace, source, options, lines.addLine)
+	if err == nil && len(lines.lines) == 0 {
 		err = errors.New(messageEmptyLog)
 	}
-	return text.String(), err
+	return lines.text(size >= maxPageRead), err
+}
+
+// latestLines has the last lines of a log, of maxPageLog bytes at most.
+type latestLines struct {
+	lines []string
+	size  int
+	// cut is set once a line was left out.
+	cut bool
+}
+
+// addLine adds a line, and drops the first ones that no longer fit.
+func (l *latestLines) addLine(line string) {
+	line = view.LogLine(line) + "\n"
+	l.lines, l.size = append(l.lines, line), l.size+len(line)
+	for l.size > maxPageLog && len(l.lines) > 1 {
+		l.size -= len(l.lines[0])
+		l.lines, l.cut = l.lines[1:], true
+	}
+}
+
+// text returns the lines, with a mark in place of the lines that are left out. limited is true if the log has further lines, which were not read.
+func (l *latestLines) text(limited bool) string {
+	text := strings.Join(l.lines, "")
+	if l.cut {
+		text = "…\n" + text
+	}
+	if limited {
+		text += "…\n"
+	}
+	return text
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"runtime"
 
 	"github.com/spf13/cobra"
@@ -11,7 +10,7 @@ func (r *root) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "The version of this plug-in", Args: takesArguments(0, 0),
 		Run: func(*cobra.Command, []string) {
-			fmt.Fprintf(r.Out, "%s %s, commit %s, %s %s/%s\n", r.programName(), r.Version, r.Commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			r.printf("%s %s, commit %s, %s %s/%s\n", r.programName(), r.Version, r.Commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 		},
 	}
 }

@@ -24,7 +24,7 @@ func (r *root) whyCommand() *cobra.Command {
 		},
 	}
 	outputFlag(cmd, &output, "json", "yaml")
-	cmd.Flags().BoolVarP(&follow, "watch", "w", false, "Go on, and show what changes.")
+	watchFlag(cmd, &follow, &output)
 	cmd.Flags().IntVar(&events, "events", 5, "How many of the latest events to show.")
 	atLeastZero(cmd, "events")
 	return cmd

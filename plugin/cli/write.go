@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,16 +19,19 @@ const retries = 5
 // errUnchanged is the error for a change without an effect.
 var errUnchanged = errors.New("nothing to change")
 
+// errDeleting is the error for a change of a resource that is being deleted.
+var errDeleting = errors.New("is being deleted, and was not changed")
+
 // checkNotDeleting returns an error for a resource that is being deleted: no change of it takes effect any more.
 func checkNotDeleting(r *view.Resource) error {
 	if r.ObjectMeta.DeletionTimestamp == nil {
 		return nil
 	}
-	return errors.New(r.ObjectName() + " is being deleted, and was not changed")
+	return fmt.Errorf("%s %w", r.ObjectName(), errDeleting)
 }
 
 // changeResource reads a resource and patches it as long as it stays as it was read, again if another has changed it meanwhile. what returns
-// the JSON merge patch without metadata.resourceVersion, which is added.
+// the JSON merge patch without metadata.resourceVersion, which is added. The result is the resource as it was, with the version that it has after the patch.
 func (c *clients) changeResource(ctx context.Context, t target, what func(*view.Resource) (map[string]any, error)) (*view.Resource, error) {
 	h := c.clientOf(t.kind, t.namespace)
 	for try := 0; ; try++ {
@@ -42,10 +46,11 @@ func (c *clients) changeResource(ctx context.Context, t target, what func(*view.
 		if err != nil {
 			return &r, err
 		}
-		err = h.patchResource(ctx, t.name, types.MergePatchType, mergePatch(patch, r.ObjectMeta.ResourceVersion))
+		version, err := h.patchResource(ctx, t.name, types.MergePatchType, mergePatch(patch, r.ObjectMeta.ResourceVersion))
 		if apierrors.IsConflict(err) && try < retries {
 			continue
 		}
+		r.ObjectMeta.ResourceVersion = cmp.Or(version, r.ObjectMeta.ResourceVersion)
 		return &r, inWords(err, "patch", t.kind.Name+" "+t.name, t.namespace)
 	}
 }

@@ -29,6 +29,9 @@ type Actor interface {
 // ErrChanged is the error for a resource that has changed since an action on it was proposed.
 var ErrChanged = errors.New("changed meanwhile")
 
+// ErrUnclear is the error for an action without an answer, or with one that does not say whether it was done.
+var ErrUnclear = errors.New("the API server has not answered as expected")
+
 // ErrPartial is the error for an action that failed after a part of it was done.
 var ErrPartial = errors.New("only a part was done")
 
@@ -102,6 +105,9 @@ func actionLabel(do, value, version string) string {
 	}
 	return verbs[do]
 }
+
+// notePlanOfNow is the end of a problem that the plan of now follows.
+const notePlanOfNow = " This is the plan of now."
 
 // noteDone is the message on an action that was carried out.
 const noteDone = "Done: %s. The operator carries it out now."
@@ -248,7 +254,7 @@ func (s *Server) proposeAction(w http.ResponseWriter, r *http.Request, a Action,
 	if wrong := a.checkValue(); wrong != "" {
 		status, problem = http.StatusBadRequest, wrong
 	} else if proposal, err := s.options.Actor.ProposeAction(r.Context(), a); err != nil {
-		if !strings.Contains(problem, err.Error()) {
+		if problem = strings.TrimSuffix(problem, notePlanOfNow); !strings.Contains(problem, err.Error()) {
 			problem = strings.TrimSpace(problem + " " + err.Error())
 		}
 		if status == http.StatusOK {
@@ -277,9 +283,11 @@ func (s *Server) performAction(w http.ResponseWriter, r *http.Request) {
 	}
 	switch err := s.options.Actor.PerformAction(r.Context(), a, version); {
 	case errors.Is(err, ErrChanged):
-		s.proposeAction(w, r, a, http.StatusConflict, "The resource has changed meanwhile, and nothing was done. This is the plan of now.")
+		s.proposeAction(w, r, a, http.StatusConflict, "The resource has changed meanwhile, and nothing was done."+notePlanOfNow)
 	case errors.Is(err, ErrPartial):
 		s.proposeAction(w, r, a, statusOf(err), err.Error())
+	case errors.Is(err, ErrUnclear):
+		s.proposeAction(w, r, a, statusOf(err), "It is not known whether this was done: "+err.Error()+"."+notePlanOfNow)
 	case err != nil:
 		s.proposeAction(w, r, a, statusOf(err), "Nothing was done: "+err.Error())
 	default:

@@ -68,7 +68,7 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// TestRefusedActions has actions that cannot be done: the page says why, and shows the plan of now where there is one.
+// TestRefusedActions has actions that cannot be done, or are not known to be done: the page says which, and why, and shows the plan of now where there is one.
 func TestRefusedActions(t *testing.T) {
 	t.Parallel()
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Group: "app.huolala.cn", Resource: "apps"}, "cart", errors.New("no right"))
@@ -79,10 +79,15 @@ func TestRefusedActions(t *testing.T) {
 		status int
 		says   string
 	}{
-		"changed":        {"app/shop/cart/pause", url.Values{"version": {"6"}}, ErrChanged, http.StatusConflict, "plan of pause"},
-		"forbidden":      {"app/shop/cart/pause", url.Values{"version": {"7"}}, forbidden, http.StatusForbidden, "Nothing was done"},
-		"partial":        {"app/shop/cart/restart", url.Values{"version": {"7"}}, fmt.Errorf("%w: it broke", ErrPartial), http.StatusBadGateway, "alert\">only a part was done: it broke</p>"},
-		"broken":         {"app/shop/cart/pause", url.Values{"version": {"7"}}, errors.New("no answer"), http.StatusBadGateway, "no answer"},
+		"changed, says": {"app/shop/cart/pause", url.Values{"version": {"6"}}, ErrChanged, http.StatusConflict, "nothing was done. This is the plan of now.</p>"},
+		"changed":       {"app/shop/cart/pause", url.Values{"version": {"6"}}, ErrChanged, http.StatusConflict, "plan of pause"},
+		"forbidden":     {"app/shop/cart/pause", url.Values{"version": {"7"}}, forbidden, http.StatusForbidden, "alert\">Nothing was done: "},
+		"partial":       {"app/shop/cart/restart", url.Values{"version": {"7"}}, fmt.Errorf("%w: it broke", ErrPartial), http.StatusBadGateway, "alert\">only a part was done: it broke</p>"},
+		"unclear": {
+			"app/shop/cart/pause", url.Values{"version": {"7"}}, fmt.Errorf("%w: it broke", ErrUnclear), http.StatusBadGateway,
+			"alert\">It is not known whether this was done: the API server has not answered as expected: it broke. This is the plan of now.</p>",
+		},
+		"unread":         {"app/shop/cart/pause", url.Values{"version": {"7"}}, errors.New("no answer"), http.StatusBadGateway, "alert\">Nothing was done: no answer</p>"},
 		"no version":     {"app/shop/cart/pause", url.Values{}, nil, http.StatusBadRequest, "plan of pause"},
 		"no such":        {"app/shop/cart/delete", url.Values{"version": {"7"}}, nil, http.StatusNotFound, "no such page"},
 		"no such kind":   {"secret/shop/cart/pause", url.Values{"version": {"7"}}, nil, http.StatusNotFound, "no such page"},

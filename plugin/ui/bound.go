@@ -14,19 +14,27 @@ import (
 // answerTime is how long a page waits for the API server. After that the page shows the known state, or the reason why it is empty.
 const answerTime = 8 * time.Second
 
+// actionTime is how long the answer to a form waits for the API server: an action may be a chain of requests. The rest of responseTime is for the page
+// that shows the result.
+const actionTime = responseTime - 2*answerTime
+
 // The texts of a page when the API server does not answer.
 const (
 	messageNoAnswer   = "the API server has not answered within %s; load the page again"
 	messageKnownSince = "The API server has not answered within %s. What you see was read at %s."
 )
 
-// boundPage limits the time in which a page is read. A stream of events has no limit.
+// boundPage limits the time in which a page is read, or a form is answered. A stream of events has no limit.
 func (s *Server) boundPage(r route) http.HandlerFunc {
-	if r.method != http.MethodGet || strings.HasSuffix(r.path, "events") {
+	if strings.HasSuffix(r.path, "events") {
 		return r.handle
 	}
 	return func(w http.ResponseWriter, req *http.Request) {
-		ctx, cancel := context.WithTimeout(req.Context(), s.options.Wait)
+		within := s.options.Wait
+		if r.method == http.MethodPost {
+			within = s.options.ActionWait
+		}
+		ctx, cancel := context.WithTimeout(req.Context(), within)
 		defer cancel()
 		r.handle(w, req.WithContext(ctx))
 	}

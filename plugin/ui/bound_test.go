@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -66,5 +67,65 @@ func TestPagesAnswerWithinABound(t *testing.T) {
 		if text := page.Body.String(); page.Code != http.StatusOK || !strings.Contains(text, "read at 03:04:05") || !strings.Contains(text, "cart") {
 			t.Errorf("%q: %d\n%s", path, page.Code, text)
 		}
+	}
+}
+
+// waitingActor is an Actor whose actions take as long as they may.
+type waitingActor struct {
+	*acted
+	// ended has the reasons why the actions ended.
+	ended chan error
+}
+
+// PerformAction implements Actor.
+func (a waitingActor) PerformAction(ctx context.Context, _ Action, _ string) error {
+	return a.wait(ctx)
+}
+
+// PlanText implements Actor.
+func (a waitingActor) PlanText(ctx context.Context, _ string) (*Proposal, error) {
+	return nil, a.wait(ctx)
+}
+
+func (a waitingActor) wait(ctx context.Context) error {
+	if _, bounded := ctx.Deadline(); !bounded {
+		a.ended <- errors.New("the action has no time limit")
+		return nil
+	}
+	<-ctx.Done()
+	a.ended <- ctx.Err()
+	return ctx.Err()
+}
+
+// TestActionsOutlastTheRequest sends forms over a connection whose requests have less time to arrive than the actions take: an action ends with its own time
+// limit, and not with that of the request, and the answer arrives.
+func TestActionsOutlastTheRequest(t *testing.T) {
+	t.Parallel()
+	actor := waitingActor{&acted{}, make(chan error, 1)}
+	s := listenWith(t, newFake(), actor)
+	s.options.ActionWait = 2 * time.Second
+	server := &http.Server{Handler: s.handler, ReadTimeout: time.Second, ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(s.listener) }()
+	t.Cleanup(func() { _ = server.Close() })
+	secret := login(t, s)
+	for path, form := range map[string]url.Values{"app/shop/cart/pause": {"version": {"7"}}, "plan": {"text": {"kind: App"}}} {
+		form.Set("token", formToken(secret))
+		q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL()+path, strings.NewReader(form.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		q.AddCookie(&http.Cookie{Name: s.cookieName(), Value: secret})
+		answer, err := http.DefaultClient.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if ended := <-actor.ended; !errors.Is(ended, context.DeadlineExceeded) || answer.StatusCode != http.StatusBadGateway {
+			t.Errorf("%s: status %d, ended by %v", path, answer.StatusCode, ended)
+		}
+	}
+	if actionTime+answerTime >= responseTime || requestTime >= responseTime {
+		t.Errorf("an answer has %s, and the action takes %s", responseTime, actionTime)
 	}
 }

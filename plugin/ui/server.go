@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -42,8 +43,8 @@ type Options struct {
 	Viewer *Viewer
 	// Now is the present time, time.Now if it is nil.
 	Now func() time.Time
-	// Wait is how long a page waits for the API server, answerTime if it is 0.
-	Wait time.Duration
+	// Wait is how long a page waits for the API server, answerTime if it is 0. ActionWait is how long the answer to a form does, actionTime if it is 0.
+	Wait, ActionWait time.Duration
 }
 
 // Server serves the pages.
@@ -75,9 +76,11 @@ type route struct {
 const (
 	// outside is the path of the login and its files, for a browser that does not know the folder of the pages.
 	outside = "/"
-	// idleLife is how long the server runs without a request.
+	// idleLife is how long the server runs without a login and without a request of a session.
 	idleLife = 12 * time.Hour
 	maxBody  = 64 << 10
+	// requestTime and responseTime are how long a request may take to arrive, and its answer.
+	requestTime, responseTime = 10 * time.Second, time.Minute
 	// lastTime is how long the streams have to report the end of the server to their pages.
 	lastTime = 3 * time.Second
 	// policy lets a page load the style sheet and the program from here, follow a stream of events, and send forms, and nothing else. Only
@@ -96,9 +99,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Wait == 0 {
-		o.Wait = answerTime
-	}
+	o.Wait, o.ActionWait = cmp.Or(o.Wait, answerTime), cmp.Or(o.ActionWait, actionTime)
 	s := &Server{options: o, listener: listener}
 	s.hub = &hub{options: &s.options, topics: map[Topic]*followed{}, limits: hubLimits{streams: maxStreams, tabs: maxTabs}}
 	s.hub.ctx, s.end = context.WithCancel(ctx)
@@ -113,13 +114,13 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 		s.handler = withHeaders(s.forViewer(s.muxOf("/", s.noPage)))
 		return s, nil
 	}
-	s.id, s.current = randomHex(16), s.readTopic
+	s.id, s.current, s.listener = randomHex(16), s.readTopic, limitConnections(listener, maxConnections)
 	s.routes = append(s.pageRoutes(), s.sessionRoutes()...)
 	mux := s.muxOf("/"+s.id+"/", s.serveOtherPath)
 	// Outside of the folder, nothing names it before the login.
 	mux.HandleFunc("GET "+outside+"style.css", serveAsset("style.css", "text/css"))
 	mux.HandleFunc("POST "+outside+"login", s.guardRoute(route{open: true, handle: s.answerLogin}))
-	s.handler = withHeaders(s.noteUse(s.checkHost(mux)))
+	s.handler = withHeaders(s.checkHost(mux))
 	return s, nil
 }
 
@@ -174,10 +175,10 @@ func (s *Server) URL() string { return "http://127.0.0.1:" + s.port + s.pagePath
 // NewCode returns a code for the login that is good once.
 func (s *Server) NewCode() string { return s.sessions.newCode() }
 
-// Serve serves until the context ends; pages of one user also end when no request has come for 12 hours.
+// Serve serves until the context ends; pages of one user also end when no request of a session has come for 12 hours.
 func (s *Server) Serve(ctx context.Context) error {
 	server, listener := &http.Server{
-		Handler: s.handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute,
+		Handler: s.handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: requestTime, WriteTimeout: responseTime,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 	}, s.listener
 	if s.options.Viewer != nil {
@@ -185,7 +186,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	s.last.Store(s.options.Now().UnixNano())
+	s.noteUse()
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
@@ -229,13 +230,8 @@ func withHeaders(next http.Handler) http.Handler {
 	})
 }
 
-// noteUse notes the time of each request.
-func (s *Server) noteUse(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.last.Store(s.options.Now().UnixNano())
-		next.ServeHTTP(w, r)
-	})
-}
+// noteUse notes the time of a login, or of a request of a session. Other programs of the machine can send other requests for ever.
+func (s *Server) noteUse() { s.last.Store(s.options.Now().UnixNano()) }
 
 // checkHost refuses requests under another name, as a page of another site sends them once its name leads here.
 func (s *Server) checkHost(next http.Handler) http.Handler {
@@ -285,6 +281,7 @@ func (s *Server) guardRoute(route route) http.HandlerFunc {
 			s.showLogin(w, r, http.StatusUnauthorized, strings.TrimPrefix(r.URL.Path, s.pagePath("")), "")
 			return
 		}
+		s.noteUse()
 		token := formToken(secret)
 		if write && (origins.Check(r) != nil || subtle.ConstantTimeCompare([]byte(r.PostFormValue("token")), []byte(token)) != 1) {
 			http.Error(w, "The request comes from another page. Reload this one, and try again.", http.StatusForbidden)
@@ -371,6 +368,7 @@ func (s *Server) answerLogin(w http.ResponseWriter, r *http.Request) {
 		s.showLogin(w, r, http.StatusForbidden, to, "The code is wrong, or was used, or is older than 10 minutes. Press Enter in the terminal for a new one.")
 		return
 	}
+	s.noteUse()
 	http.SetCookie(w, &http.Cookie{
 		Name: s.cookieName(), Value: secret, Path: "/" + s.id + "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		MaxAge: int(sessionLife / time.Second),

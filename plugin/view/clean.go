@@ -17,12 +17,12 @@ import (
 // maxText is the maximum length of a text of a view in bytes. A longer text is cut and ends with "…".
 const maxText = 4 << 10
 
-// cleanView returns a copy of a view's value with all texts cleaned for every output, see cleanLine, because texts come from events, kubelets,
+// cleanView returns a copy of a view's value with all texts cleaned for every output, see CleanLine, because texts come from events, kubelets,
 // conditions and specs of others. Each view returns its result through cleanView, so no output cleans again. The values of a Change keep their
 // line breaks. Fields with the JSON name "-" are data that is written back, not shown, and stay exact.
 func cleanView[T any](made T) T {
 	value := reflect.ValueOf(&made).Elem()
-	if cleaned, changed := cleanValue(value, "", func(_, text string) string { return cleanLine(text) }); changed {
+	if cleaned, changed := cleanValue(value, "", func(_, text string) string { return CleanLine(text) }); changed {
 		value.Set(cleaned)
 	}
 	return made
@@ -120,10 +120,10 @@ func cleanStruct(v reflect.Value, text texts) (cleaned reflect.Value, changed bo
 	return v, changed
 }
 
-// cleanLine returns a text in one line, of at most maxText bytes, without invisible parts that a terminal or a browser would act on: control
+// CleanLine returns a text in one line, of at most maxText bytes, without invisible parts that a terminal or a browser would act on: control
 // characters, escape sequences, characters without a glyph, characters that change the direction of text, line separators, and bytes that
 // are no UTF-8.
-func cleanLine(text string) string {
+func CleanLine(text string) string {
 	return cleanRunes(text, maxText, func(r rune) rune {
 		if r == '\n' || r == '\t' {
 			return ' '
@@ -132,7 +132,7 @@ func cleanLine(text string) string {
 	})
 }
 
-// CleanText is cleanLine for a text of several lines, such as an error: line breaks and tabs stay.
+// CleanText is CleanLine for a text of several lines, such as an error: line breaks and tabs stay.
 func CleanText(text string) string {
 	return cleanRunes(text, 4*maxText, visibleRune)
 }

@@ -32,12 +32,12 @@ func TestInvisibleCharacters(t *testing.T) {
 		'\u00ad', '\u200b', '\u2060', '\ufeff', '\u202e', '\u2066', '\u2028', '\u2029', '\u3164', '\u115f', '\u1160', '\uffa0', '\u2800', '\u034f', '\u17b4',
 		'\u180b', '\ufe0f', '\U000e0100', '\U000e0041', '\ufffc', 0x07, 0x1b, 0x7f, 0x9b,
 	} {
-		if text := cleanLine("a" + string(r) + "b"); text != "ab" {
+		if text := CleanLine("a" + string(r) + "b"); text != "ab" {
 			t.Errorf("%U stays: %q", r, text)
 		}
 	}
 	for _, text := range []string{"größer", "日本語", "a b", "e\u0301", "→ ✓ …"} {
-		if got := cleanLine(text); got != text {
+		if got := CleanLine(text); got != text {
 			t.Errorf("%q becomes %q", text, got)
 		}
 	}

@@ -2,6 +2,7 @@ package view
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -9,6 +10,34 @@ import (
 	"slices"
 	"strings"
 )
+
+// Comparison is the differences between the specs of two revisions.
+type Comparison struct {
+	Meta      `json:",inline"`
+	Resource  string `json:"resource"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// From and To are the numbers of the revisions.
+	From    int64    `json:"from"`
+	To      int64    `json:"to"`
+	Changes []Change `json:"changes"`
+}
+
+// CompareRevisions returns the differences between the specs of two revisions of a history, by their numbers.
+func (h *History) CompareRevisions(from, to int64) (*Comparison, error) {
+	before, err := h.FindRevision(from)
+	after, err2 := h.FindRevision(to)
+	if err := errors.Join(err, err2); err != nil {
+		return nil, err
+	}
+	changes := CompareSpecs(before.Spec, after.Spec)
+	if changes == nil {
+		changes = []Change{}
+	}
+	return &Comparison{
+		Meta: newMeta("Comparison"), Resource: h.Resource, Namespace: h.Namespace, Name: h.Name, From: from, To: to, Changes: changes,
+	}, nil
+}
 
 // CompareSpecs returns the differences of two specs, as JSON, by path. Items of lists with names are matched by name.
 func CompareSpecs(before, after map[string]any) []Change {

@@ -93,7 +93,7 @@ func (v values) addValue(value string) {
 }
 
 func (v values) addForms(value string) {
-	for _, form := range append(secrecy.Spellings(value), cleanLine(value)) {
+	for _, form := range append(secrecy.Spellings(value), CleanLine(value)) {
 		if len(value) >= leastHidden && len(form) >= leastHidden/2 { // Without invisible characters, it may be shorter.
 			v[form] = true
 		}

@@ -217,7 +217,7 @@ func (h *History) Text(s Style, now time.Time) string {
 		for _, c := range rev.Changes {
 			words = append(words, c.String())
 		}
-		change := cleanLine(cmp.Or(strings.Join(words, "; "), rev.Cause, "image "+rev.Image)) // Values may have several lines.
+		change := CleanLine(cmp.Or(strings.Join(words, "; "), rev.Cause, "image "+rev.Image)) // Values may have several lines.
 		t.addRow("", number, rev.InForceFor(now), rev.Pods, cmp.Or(rev.Note, "-"), change)
 	}
 	text := t.drawText(s)
@@ -225,7 +225,7 @@ func (h *History) Text(s Style, now time.Time) string {
 		text = "No revision of Deployment " + h.Deployment + " can be seen.\n"
 	}
 	if c := h.Canary; c != nil {
-		text += cleanLine(fmt.Sprintf("Canary: Deployment %s runs image %s, %d of %s ready; it becomes a revision when it is promoted.\n",
+		text += CleanLine(fmt.Sprintf("Canary: Deployment %s runs image %s, %d of %s ready; it becomes a revision when it is promoted.\n",
 			c.Name, c.Image, c.Ready, message.Count(int(c.Pods), "pod")))
 	}
 	return text + "Changes of replicas alone, or around the pods, make no revision.\n" + notShown(s, h.NotShown)

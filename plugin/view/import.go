@@ -1,6 +1,7 @@
 package view
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -39,7 +40,7 @@ type importing struct {
 func ImportOf(from *Source) (*Import, error) {
 	d := from.Deployment
 	if ref := metav1.GetControllerOf(d); ref != nil {
-		return nil, fmt.Errorf("%s %s controls Deployment %s, which cannot be taken over", ref.Kind, ref.Name, d.Name)
+		return nil, fmt.Errorf("%s %s %w Deployment %s, which cannot be taken over", ref.Kind, ref.Name, ErrControls, d.Name)
 	}
 	if err := checkImport(d); err != nil {
 		return nil, err
@@ -71,6 +72,9 @@ func ImportOf(from *Source) (*Import, error) {
 	i.Notes = cleanView(i.Notes)
 	return &i.Import, nil
 }
+
+// ErrControls is the error for a Deployment of another owner, and the verb of its message.
+var ErrControls = errors.New("controls")
 
 // checkImport returns an error for a Deployment that no App can take over, whatever the App states.
 func checkImport(d *appsv1.Deployment) error {
@@ -121,7 +125,7 @@ func (i *Import) Manifest() (map[string]any, error) {
 func (i *Import) HeadComments() string {
 	var head strings.Builder
 	fmt.Fprintf(&head, "# Once this is applied, take over what exists, without a restart: %s\n",
-		cleanLine(PluginCommand(i.App.Namespace, "adopt", i.App.Name)))
+		CleanLine(PluginCommand(i.App.Namespace, "adopt", i.App.Name)))
 	for _, note := range i.Notes {
 		fmt.Fprintf(&head, "# %s: %s %s.\n", note.Object, note.Field, note.Text)
 	}

@@ -246,4 +246,4 @@ func WithoutLog(sources []LogSource) error {
 var escapeSequence = regexp.MustCompile(`\x1b\[[0-9;?]*[\x20-\x2f]*[\x40-\x7e]`)
 
 // LogLine returns a line of a log that any output can show: without colors, and at most maxText long.
-func LogLine(line string) string { return cleanLine(escapeSequence.ReplaceAllString(line, "")) }
+func LogLine(line string) string { return CleanLine(escapeSequence.ReplaceAllString(line, "")) }

@@ -35,7 +35,7 @@ func ReportOf(s *Snapshot, about []string) string {
 	}
 	about = append(slices.Clone(about), "time: "+s.Now.UTC().Format(time.RFC3339))
 	for i := range about {
-		about[i] = cleanLine(about[i])
+		about[i] = CleanLine(about[i])
 	}
 	part("Versions", strings.Join(about, "\n"))
 	part("Why", WhyOf(s, maxReportEvents).Text(Style{}, s.Now))
@@ -81,7 +81,7 @@ func (s *Snapshot) conditionLines() string {
 		if c.ObservedGeneration != 0 && c.ObservedGeneration != s.Resource.ObjectMeta.Generation {
 			line += ", of an earlier spec"
 		}
-		b.WriteString(cleanLine(line+": "+c.Message) + "\n")
+		b.WriteString(CleanLine(line+": "+c.Message) + "\n")
 	}
 	return b.String()
 }

@@ -107,7 +107,7 @@ func (r *Resource) PromotionObstacle() string {
 			r.Canary.Ready, r.Canary.Pods, r.ObjectName(), r.PluginCommand("why"), nevertheless)
 	case r.Paused && len(r.Status.Pending) > 0:
 		return fmt.Sprintf("%s is paused, and a change waits, which may be another one than that of the canary: %s. Resume it by %q first, %s",
-			r.ObjectName(), cleanLine(r.Status.Pending[0]), r.PluginCommand(doResume), nevertheless)
+			r.ObjectName(), CleanLine(r.Status.Pending[0]), r.PluginCommand(doResume), nevertheless)
 	}
 	return ""
 }

@@ -138,5 +138,5 @@ func noteOf(job *batchv1.Job, pod *corev1.Pod, ended *corev1.ContainerStateTermi
 // RejectedRun returns why the API server rejects the Job of a user's command, with what helps. The answer is the API server's.
 func RejectedRun(job *batchv1.Job, answer string) string {
 	reason, words := health.Rejection(answer, job)
-	return cleanLine(fmt.Sprintf("the API server rejects Job %s/%s: %s. %s", job.Namespace, job.Name, words, advices[reason].text))
+	return CleanLine(fmt.Sprintf("the API server rejects Job %s/%s: %s. %s", job.Namespace, job.Name, words, advices[reason].text))
 }

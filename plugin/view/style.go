@@ -97,7 +97,7 @@ func wrapText(text string, width int) []string {
 }
 
 // OneLine returns a text that may stem from anyone as one line that the style can show.
-func (s Style) OneLine(text string) string { return s.plainText(cleanLine(text)) }
+func (s Style) OneLine(text string) string { return s.plainText(CleanLine(text)) }
 
 // wrapLines returns a text in lines of at most the width of the style, each with its end. The first line begins with head, the others with body.
 // Neither a name nor an image is cut: a word that is longer than a line stays whole.

@@ -276,7 +276,8 @@ func TestRefreshInWaves(t *testing.T) {
 	says(t, said, "2 of 3 were not refreshed")
 }
 
-// TestRefreshOfStalledApps corrects AppDefaults by which Apps have stalled, and refreshes the Apps: the status of before does not count.
+// TestRefreshOfStalledApps corrects AppDefaults by which Apps have stalled, and refreshes the Apps, which are Stalled still: the status of before does not
+// count. The rollouts after the refresh have all the time that they need.
 func TestRefreshOfStalledApps(t *testing.T) {
 	t.Parallel()
 	s := emptySite(t, administrator(t))
@@ -286,13 +287,17 @@ func TestRefreshOfStalledApps(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	for _, name := range names {
 		app := fixture.NewApp(s.u.namespace, name)
+		app.Spec.ProgressDeadlineSeconds = ptr.To[int32](1)
 		plane.Create(t, app)
-		plane.Until(t, app, func() error { return standing(app, appv1.ReasonUnschedulable) })
+		plane.Stands(t, app, "Stalled=True")
+		plane.Change(t, app, func() { app.Spec.ProgressDeadlineSeconds = ptr.To[int32](600) })
+		plane.Stands(t, app, "Stalled=True")
 	}
 	plane.Change(t, defaults, func() { defaults.Spec.Defaults.NodeSelector = nil })
 	for _, name := range names {
 		app := fixture.NewApp(s.u.namespace, name)
 		plane.Until(t, app, func() error { return lacksDefaults(app) })
+		plane.Stands(t, app, "Stalled=True")
 	}
 	says(t, s.u.run("refresh", "--all", "--wave", "1", "--yes"), "a refreshed", "b refreshed", "c refreshed")
 }
