@@ -152,7 +152,7 @@ func may(ctx context.Context, ns, want string) error {
 	account := "system:serviceaccount:" + system + ":app-operator-controller-manager"
 	out, err := execute(ctx, "", "kubectl", "auth", "can-i", "patch", "deployments.apps", "-n", ns, "--as="+account)
 	if strings.TrimSpace(out) != want {
-		return fmt.Errorf("may the manager change Deployments in %s: %q, want %q (%v)", ns, out, want, err)
+		return fmt.Errorf("may the manager change Deployments in %s: %q, want %q (%w)", ns, out, want, err)
 	}
 	return nil
 }
