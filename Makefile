@@ -537,6 +537,7 @@ catalog-buildx: ## Build CATALOG_IMG, of the catalog in dist/catalog (OUT=), for
 
 .PHONY: catalog-follow
 catalog-follow: bin/crane ## Move the tag that clusters follow, CATALOG_FOLLOWED_IMG, to the pushed CATALOG_IMG.
+	@case '$(VERSION)' in *-*) echo 'catalog-follow: $(VERSION) is a prerelease, which no cluster is to follow' >&2; exit 1 ;; esac
 	bin/crane tag $(CATALOG_IMG) $(lastword $(subst :, ,$(CATALOG_FOLLOWED_IMG)))
 
 .PHONY: scorecard-build

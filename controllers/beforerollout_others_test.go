@@ -32,6 +32,16 @@ func newCommandWorld(t *testing.T, kindName string) *world {
 	return w
 }
 
+// latestJob returns the name of the latest Job, empty if there is none. Only the last two stay.
+func (w *world) latestJob() string {
+	w.t.Helper()
+	jobs := w.jobs()
+	if len(jobs) == 0 {
+		return ""
+	}
+	return jobs[len(jobs)-1].Name
+}
+
 // TestCommandOnce returns to the present spec from an earlier revision, by the end of a hold and after a change of the Deployment by another
 // writer, such as kubectl rollout undo: the command of the present spec has succeeded, and does not run again.
 func TestCommandOnce(t *testing.T) {
@@ -82,6 +92,88 @@ func TestNoCommandAfterAbort(t *testing.T) {
 		}
 		w.stands("without Jobs", name, "Applied=False/RolledBack")
 		w.runs("without Jobs", "nginx:2", "")
+	})
+}
+
+// TestFailedCommandAndDefaults has a command fail, and then other defaults, which make other pods: the command is not run again, as nobody has asked for it.
+func TestFailedCommandAndDefaults(t *testing.T) {
+	forNames(t, heldKinds(), func(t *testing.T, name string) {
+		w := newCommandWorld(t, name)
+		w.clock.SetTime(w.clock.Now().Add(time.Minute))
+		w.setSpec(name, commandSpecOf(name, "nginx:3"))
+		w.settle(name)
+		w.endJob(batchv1.JobFailed)
+		w.settle(name)
+		before := w.latestJob()
+		for _, value := range []string{"1", "2"} {
+			w.setDefaults("platform", `{"defaults":{"podAnnotations":{"a":"`+value+`"}}}`)
+			w.settle(name)
+			w.settle(name)
+			w.stands("with other defaults", name, "Applied=False/BeforeRolloutFailed", "Stalled=True/BeforeRolloutFailed")
+			if job := w.latestJob(); job != before || w.image() != "nginx:2" {
+				t.Errorf("the latest Job is %s, and the Deployment runs %s", job, w.image())
+			}
+		}
+		w.clock.SetTime(w.clock.Now().Add(time.Minute))
+		w.annotate(name, appv1.AnnotationRefresh, "again")
+		w.settle(name)
+		if w.latestJob() == before {
+			t.Error("after a refresh, no Job runs")
+		}
+	})
+}
+
+// TestCommandAndDeletedJobs has the command of a change fail, and that of the next one succeed, whose canary waits. The first Job is deleted: the canary
+// stays, and no command runs again.
+func TestCommandAndDeletedJobs(t *testing.T) {
+	forNames(t, heldKinds(), func(t *testing.T, name string) {
+		w := newCommandWorld(t, name)
+		canary := func(image string) string { return withField(commandSpecOf(name, image), `"canary":{}`) }
+		w.clock.SetTime(w.clock.Now().Add(time.Minute))
+		w.setSpec(name, canary("nginx:3"))
+		w.settle(name)
+		w.endJob(batchv1.JobFailed)
+		w.settle(name)
+		w.clock.SetTime(w.clock.Now().Add(time.Minute))
+		w.setSpec(name, canary("nginx:4"))
+		w.settle(name)
+		w.endJob(batchv1.JobComplete)
+		w.settle(name)
+		w.runs("the second command has succeeded", "nginx:2", "nginx:4")
+		jobs := w.jobs()
+		for i := range jobs[:len(jobs)-1] {
+			w.remove(&jobs[i])
+			w.settle(name)
+		}
+		w.runs("without the earlier Jobs", "nginx:2", "nginx:4")
+		if n := len(w.jobs()); n != 1 {
+			t.Errorf("there are %d Jobs", n)
+		}
+		w.stands("without the earlier Jobs", name, "Applied=False/Canary")
+	})
+}
+
+// TestCommandOfReturnedSpec rolls out a spec without a command, and then the one of before: its command runs again, although its Job is the latest.
+func TestCommandOfReturnedSpec(t *testing.T) {
+	forNames(t, heldKinds(), func(t *testing.T, name string) {
+		w := newCommandWorld(t, name)
+		before := w.latestJob()
+		w.clock.SetTime(w.clock.Now().Add(time.Minute))
+		w.setSpec(name, flowSpec(name, "nginx:3", onePort))
+		w.settle(name)
+		w.makeAvailable()
+		w.settle(name)
+		w.clock.SetTime(w.clock.Now().Add(time.Minute))
+		w.setSpec(name, commandSpecOf(name, "nginx:2"))
+		w.settle(name)
+		if job := w.latestJob(); job == before || w.image() != "nginx:3" {
+			t.Fatalf("the latest Job is %s, and the Deployment runs %s", job, w.image())
+		}
+		w.endJob(batchv1.JobComplete)
+		w.settle(name)
+		if w.image() != "nginx:2" {
+			t.Errorf("the Deployment runs %s", w.image())
+		}
 	})
 }
 

@@ -3,7 +3,9 @@ package controllers
 import (
 	"context"
 	"errors"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -113,7 +115,9 @@ func (r *CloudManagerReconciler) observeTier(ctx context.Context, in *workload.I
 func (r *CloudManagerReconciler) applyTier(ctx context.Context, plan *tiers.Plan, i int, tier *observedTier) {
 	decided := plan.Decide(i)
 	in := newTierInput(plan.SpecInForce(i), tiers.Rows[i].Role, tier.errs, decided.Action != tiers.Applied)
-	in.Former = plan.Tiers[i].Previous
+	if plan.SpecOfPrevious(i) != nil { // A former Service that gives its node port away is recreated.
+		in.Former = plan.Tiers[i].Previous
+	}
 	done, err := r.ReconcileObserved(ctx, in, tier.seen, r.tierApplier(tiers.Rows[i].Role, plan.NeedsSecretCheck(), false))
 	plan.NoteOutcome(i, decided, tiers.AvailabilityOf(done.Seen.Object, plan.CloudManager), tiers.Outcome{
 		Report: done.Report, Err: err, LastApplied: done.LastApplied, Status: done.Status.Workload, SecretChecked: done.SecretChecked,
@@ -135,10 +139,16 @@ func (r *CloudManagerReconciler) serviceState(cm *appv1.CloudManager, t *tiers.S
 	case !metav1.IsControlledBy(service, cm):
 		state.Lacking = true
 	case !r.IsPlan():
-		state.Pending = !health.Service(service).Ready
-		state.Grace = r.RemainingServiceGrace(service, t.ReadySince(cm, seen.At), seen.At)
+		awaits := !health.Service(service).Ready && slices.ContainsFunc(t.Previous, hasAddress)
+		state.Grace = r.RemainingServiceGrace(service, seen.AvailableSince(), seen.At, awaits)
 	}
 	return state
+}
+
+// hasAddress reports whether an object is a Service to which a load balancer has given an address.
+func hasAddress(obj client.Object) bool {
+	service, ok := obj.(*corev1.Service)
+	return ok && len(service.Status.LoadBalancer.Ingress) > 0
 }
 
 // tierApplier returns the function that applies the objects of a tier; see database.NewApplier for checkSecret and previous.

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"crypto/sha256"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -43,7 +44,7 @@ func TestEveryKindIsPlanned(t *testing.T) {
 func TestPendingCause(t *testing.T) {
 	app := &appv1.App{ObjectMeta: metav1.ObjectMeta{UID: "1", Generation: 1}}
 	report := reconciler.Report{PendingKey: "Configured Deployment web: image; 2 false"}
-	cause := func() string { return pendingCause(app, &report) }
+	cause := func() [sha256.Size]byte { return pendingCause(app, &report) }
 	for _, step := range []struct {
 		does   string
 		change func()

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"sync"
 
@@ -42,14 +43,14 @@ func (s *Deps) reportPending(ctx context.Context, k *kind, obj reconciler.Resour
 	s.Pending.set(name, cause)
 }
 
-// pendingCause returns the sources of a plan of a paused resource as a text: its generation, the annotations that the operator reads, and the changes
+// pendingCause returns a sum of the sources of a plan of a paused resource: its generation, the annotations that the operator reads, and the changes
 // that are held back.
-func pendingCause(obj client.Object, report *reconciler.Report) string {
+func pendingCause(obj client.Object, report *reconciler.Report) [sha256.Size]byte {
 	cause := fmt.Sprintf("%s %d %q", obj.GetUID(), obj.GetGeneration(), report.PendingKey)
 	for _, name := range stored.ReadAnnotations() {
 		cause += fmt.Sprintf(" %q", obj.GetAnnotations()[name])
 	}
-	return cause
+	return sha256.Sum256([]byte(cause))
 }
 
 // pendingKey is the key of a custom resource by the field manager of its kind.
@@ -61,19 +62,21 @@ type pendingKey struct {
 // pendingPlans has the causes of the plans in the statuses.
 type pendingPlans struct {
 	mu     sync.Mutex
-	causes map[pendingKey]string
+	causes map[pendingKey][sha256.Size]byte
 }
 
-func newPendingPlans() *pendingPlans { return &pendingPlans{causes: map[pendingKey]string{}} }
+func newPendingPlans() *pendingPlans {
+	return &pendingPlans{causes: map[pendingKey][sha256.Size]byte{}}
+}
 
-func (p *pendingPlans) get(key pendingKey) (string, bool) {
+func (p *pendingPlans) get(key pendingKey) ([sha256.Size]byte, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	cause, ok := p.causes[key]
 	return cause, ok
 }
 
-func (p *pendingPlans) set(key pendingKey, cause string) {
+func (p *pendingPlans) set(key pendingKey, cause [sha256.Size]byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.causes[key] = cause

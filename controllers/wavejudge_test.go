@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -51,6 +52,8 @@ func TestJudgementsFollowTheirSources(t *testing.T) {
 type partialLists struct {
 	client.Client
 	reads int
+	// fails is the number of the read that fails, 0 for none.
+	fails int
 }
 
 // List implements client.Client.
@@ -69,7 +72,9 @@ func (c *partialLists) List(ctx context.Context, into client.ObjectList, options
 // Get implements client.Client.
 func (c *partialLists) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
 	if _, ok := into.(*stored.App); ok {
-		c.reads++
+		if c.reads++; c.reads == c.fails {
+			return fmt.Errorf("%w: the API server is busy", errDead)
+		}
 	}
 	return c.Client.Get(ctx, key, into, options...)
 }
@@ -90,7 +95,21 @@ func TestJudgementsOfPartialResources(t *testing.T) {
 			t.Errorf("with Apps that are not judged, it looks again in %s", again)
 		}
 	}
+	f.setDefaults("platform", inWaves("1.5", "8", "0s"))
+	if f.look(); len(f.leader.grants.All()) > 0 {
+		t.Error("a wave begins before all Apps are judged")
+	}
 	f.setDefaults("platform", inWaves("2", "8", "0s"))
+	partial.reads, partial.fails = 0, 5
+	f.look() // It fails, and keeps what it has read.
+	if got := len(f.leader.grants.All()); got > 0 {
+		t.Errorf("a survey that has failed has granted %d", got)
+	}
+	partial.fails = 0
+	f.look()
+	if partial.reads != len(f.names)+1 || len(f.leader.grants.All()) != 8 {
+		t.Errorf("two surveys have read %d Apps, want each once, and the one that could not be read again; %d are granted", partial.reads, len(f.leader.grants.All()))
+	}
 	f.waveWith(9) // Three waves.
 	if got := len(f.with("2")); got != len(f.names) {
 		t.Errorf("%d of %d Apps have the defaults: %s", got, len(f.names), f.rolledOut())

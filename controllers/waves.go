@@ -35,7 +35,8 @@ type rolloutResult struct {
 	again time.Duration
 }
 
-// decideRollout decides on the rollout of AppDefaults in a namespace. Invalid AppDefaults begin no wave.
+// decideRollout decides on the rollout of AppDefaults in a namespace. Invalid AppDefaults begin no wave, and neither does a survey that has not judged
+// all resources.
 func (r *AppDefaultsReconciler) decideRollout(known *knownDefaults, found *survey) rolloutResult {
 	if known.valid == nil || !known.valid.Rollout.IsWaves() {
 		return rolloutResult{}
@@ -43,7 +44,7 @@ func (r *AppDefaultsReconciler) decideRollout(known *knownDefaults, found *surve
 	now := r.Clock.Now()
 	rollout, left := known.valid.Rollout, r.firstReconcile(now).Add(r.handoverTime()).Sub(now)
 	made := rolloutResult{inWaves: true, Decision: waves.Decide(&waves.Rollout{
-		Members: found.members, Size: rollout.WaveSize(len(found.members)), Soak: rollout.WaveSoak(), Now: now, Pending: left > 0 || len(known.wrong) > 0,
+		Members: found.members, Size: rollout.WaveSize(len(found.members)), Soak: rollout.WaveSoak(), Now: now, Pending: left > 0 || len(known.wrong) > 0 || found.unjudged,
 		Salt: fmt.Sprintf("%s/%d", known.uid, known.generation),
 	})}
 	made.again = made.Again

@@ -565,6 +565,53 @@ func TestAWaveThatIsRefused(t *testing.T) {
 	}
 }
 
+// TestAWaveWhoseServiceIsRefused has the API server refuse the Service of each App with new defaults: the Deployment has their record by then, and the
+// rollout stops all the same, however often the App is reconciled.
+func TestAWaveWhoseServiceIsRefused(t *testing.T) {
+	f := newFleet(t, 4, `{"image":"nginx:1","replicas":1,"ports":[{"port":80}]}`, inWaves("1", "1", "0s"))
+	f.setDefaults("platform", `{"defaults":{"podAnnotations":{"a":"1"},"service":{"annotations":{"a":"refused"}}},"rollout":{"type":"Waves","size":1,"soak":"0s"}}`)
+	tried := map[string]bool{}
+	f.fail = func(_ string, obj client.Object) error {
+		if _, ok := obj.(*corev1.Service); ok && obj.GetAnnotations()["a"] == "refused" {
+			tried[obj.GetName()] = true
+			return apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), obj.GetName(), nil)
+		}
+		return nil
+	}
+	for range 6 {
+		f.look()
+		f.everyApp()
+		f.everyApp()
+		f.pass(2 * time.Second)
+	}
+	if f.look(); len(tried) != 1 || f.rolledOut() != "False/Stalled" || len(f.defaults().Failed) != 1 {
+		t.Errorf("it was tried with %v: %s, %+v", tried, f.rolledOut(), f.defaults().Failed)
+	}
+}
+
+// TestAWaveThatAdmissionDenies has a policy deny the Deployments with new defaults, which is tried again without end: the rollout stops meanwhile, and
+// goes on once they are admitted.
+func TestAWaveThatAdmissionDenies(t *testing.T) {
+	f := newFleet(t, 3, plainApp, inWaves("1", "1", "0s"))
+	f.setDefaults("platform", inWaves("2", "1", "0s"))
+	denies := true
+	f.fail = func(_ string, obj client.Object) error {
+		if _, ok := obj.(*appsv1.Deployment); ok && denies && strings.Contains(fmt.Sprint(obj), `a:2`) {
+			return fmt.Errorf("%w: %w", errDead, apierrors.NewForbidden(appsv1.Resource("deployments"), obj.GetName(), errors.New("no such pods")))
+		}
+		return nil
+	}
+	f.waveWith(4)
+	if len(f.with("2")) > 0 || f.rolledOut() != "False/Stalled" || len(f.defaults().Failed) != 1 {
+		t.Errorf("%v have the defaults: %s, %+v", f.with("2"), f.rolledOut(), f.defaults().Failed)
+	}
+	denies = false
+	f.waveWith(6)
+	if got := f.with("2"); len(got) != 3 || f.rolledOut() != "True/RolledOut" {
+		t.Errorf("once they are admitted, %v have the defaults: %s", got, f.rolledOut())
+	}
+}
+
 // TestDefaultsThatAnAppCannotTake has a wave leave an App out that the defaults make invalid: it is named, and granted nothing again and again.
 func TestDefaultsThatAnAppCannotTake(t *testing.T) {
 	f := newFleet(t, 2, `{"image":"nginx:1","replicas":1,"revisionHistoryLimit":0}`, inWaves("1", "2", "0s"))

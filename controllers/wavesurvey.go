@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -54,12 +55,20 @@ type namespaceSurvey struct {
 }
 
 // surveyResources returns the resources that the AppDefaults of a namespace count for.
-func (r *AppDefaultsReconciler) surveyResources(ctx context.Context, namespace string) (*survey, error) {
+func (r *AppDefaultsReconciler) surveyResources(ctx context.Context, namespace string) (_ *survey, err error) {
 	made := &survey{
 		messages: map[waves.ID]string{}, of: namespace, deps: &r.Deps, deployments: map[types.NamespacedName]*appsv1.Deployment{},
 		namespaces: map[string]*namespaceSurvey{}, before: r.judged.ofLatest(namespace),
 	}
 	made.judged = make(map[types.UID]*judgement, len(made.before))
+	defer func() {
+		if err != nil { // What a failed survey has read counts for the next one.
+			kept := maps.Clone(made.before)
+			maps.Copy(kept, made.judged)
+			made.judged = kept
+		}
+		r.judged.keepLatest(namespace, made.judged)
+	}()
 	// The order matters. A grant ends once its resource has seen its record in the cache, so the list has the record of each grant that has ended. A
 	// status that is newer than the record does not count as a status about the record.
 	made.grants = r.grants.All()
@@ -89,7 +98,6 @@ func (r *AppDefaultsReconciler) surveyResources(ctx context.Context, namespace s
 			return nil, err
 		}
 	}
-	r.judged.keepLatest(namespace, made.judged)
 	return made, nil
 }
 
@@ -171,8 +179,12 @@ func (s *survey) newMember(ctx context.Context, k *kind, obj stored.Observed, in
 		return waves.Member{}, nil, err
 	}
 	grant, granted := s.grants[id]
+	if granted && obj.GetDeletionTimestamp() != nil { // It is reconciled no more.
+		s.deps.grants.Forget(id)
+		grant, granted = waves.Grant{}, false
+	}
 	made := waves.Member{
-		ID: id, UID: obj.GetUID(), Current: judged.current, Granted: grant.Wave, Refused: grant.Refused, Exempt: judged.exempt || obj.GetDeletionTimestamp() != nil,
+		ID: id, UID: obj.GetUID(), Current: judged.current, Granted: grant.Wave, GrantedAt: grant.At, Refused: grant.Refused, Exempt: judged.exempt || obj.GetDeletionTimestamp() != nil,
 		RolledBack: judged.rolledBack, RolledBackEarlier: judged.rolledBackEarlier,
 	}
 	if wave := judged.wave; !wave.IsZero() {
@@ -197,7 +209,7 @@ func (s *survey) newMember(ctx context.Context, k *kind, obj stored.Observed, in
 	if obj.GetAnnotations()[appv1.AnnotationHold] != "" {
 		made.Exempt = true
 	}
-	if state := s.deps.grants.Declined(id); state != "" && state == workload.WaveState(obj, judged.digest) {
+	if state := s.deps.grants.Declined(id); state != "" && !judged.current && state == workload.WaveState(obj, judged.digest) {
 		made.Exempt = true
 	}
 	return made, judged, nil

@@ -18,6 +18,8 @@ const (
 	// jobNamePrefix is how many characters of the name of a workload the name of its Job has, jobNameHash how many of a hash follow: 63
 	// characters with the hyphen, as the Job's name is a label of its pods.
 	jobNamePrefix, jobNameHash = 52, 10
+	// causeHash is how many characters of a hash AnnotationRollout has.
+	causeHash = 16
 	// defaultCommandDeadline is the time that a command has by default, in seconds.
 	defaultCommandDeadline = 600
 )
@@ -26,14 +28,18 @@ const (
 type Rollout struct {
 	// workload is the name of the workload, sum a hash of the rollout.
 	workload, sum string
+	// Cause is the value of AnnotationRollout: a hash of what a user has asked for. It does not depend on defaults, sizes and renderings, by which the
+	// pod template may be another one.
+	Cause string
 }
 
 // NewRollout returns the rollout of a workload. It depends on the owner, the pod template without the digest of followed content, the value of
-// the refresh annotation, and the command.
-func NewRollout(w *Workload, refresh string, spec *appv1.BeforeRolloutSpec) Rollout {
+// the refresh annotation, and the command. identity is that of the spec.
+func NewRollout(w *Workload, identity, refresh string, spec *appv1.BeforeRolloutSpec) Rollout {
 	// Structs of texts, numbers and lists always have a JSON form.
 	data, _ := json.Marshal([]any{w.Owner.UID, WithoutConfig(&w.Template), refresh, spec})
-	return Rollout{w.Name, hexSum(data)}
+	cause, _ := json.Marshal([]any{w.Owner.UID, identity, refresh, spec})
+	return Rollout{workload: w.Name, sum: hexSum(data), Cause: hexSum(cause)[:causeHash]}
 }
 
 // JobAfter returns the name of the Job of the rollout after another Job, so that the same template has another Job each time.
@@ -54,11 +60,12 @@ func WithoutConfig(template *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 	return &kept
 }
 
-// BuildJob returns the Job that runs a command before the rollout of a workload, by the pod template of the workload.
-func BuildJob(w *Workload, spec *appv1.BeforeRolloutSpec, name string) *batchv1.Job {
+// BuildJob returns the Job that runs a command before the rollout of a workload, by the pod template of the workload. cause is that of the rollout.
+func BuildJob(w *Workload, spec *appv1.BeforeRolloutSpec, name, cause string) *batchv1.Job {
 	meta := w.objectMeta()
 	label := map[string]string{appv1.LabelBeforeRollout: w.Name}
 	meta.Name, meta.Labels = name, mergedMaps(w.Labels, label)
+	meta.Annotations = mergedMaps(meta.Annotations, map[string]string{appv1.AnnotationRollout: cause})
 	return &batchv1.Job{
 		TypeMeta:   metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job"},
 		ObjectMeta: meta,

@@ -28,9 +28,9 @@ func TestJobName(t *testing.T) {
 		{"", a, "", "", spec}, {"1", a, "", "", spec}, {"1", b, "", "", spec}, {"1", a, "x", "", spec}, {"1", a, "", "x", spec}, {"1", a, "", "", other},
 	} {
 		w := &Workload{Name: strings.Repeat("a", 63), Owner: metav1.OwnerReference{UID: r.owner}, Template: r.template}
-		name := NewRollout(w, r.refresh, r.spec).JobAfter(r.before)
+		name := NewRollout(w, "", r.refresh, r.spec).JobAfter(r.before)
 		w.Template.Annotations = map[string]string{appv1.AnnotationConfig: "followed content"}
-		if errs := validation.IsDNS1123Label(name); len(errs) > 0 || len(name) != 63 || names[name] || name != NewRollout(w, r.refresh, r.spec).JobAfter(r.before) {
+		if errs := validation.IsDNS1123Label(name); len(errs) > 0 || len(name) != 63 || names[name] || name != NewRollout(w, "", r.refresh, r.spec).JobAfter(r.before) {
 			t.Errorf("%+v: %s, %v", r, name, errs)
 		}
 		names[name] = true
@@ -48,7 +48,7 @@ func TestBuildJob(t *testing.T) {
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	job := BuildJob(w, &appv1.BeforeRolloutSpec{Command: []string{"migrate"}, Args: []string{"up"}, Envs: []corev1.EnvVar{{Name: "B", Value: "3"}}}, "web-1")
+	job := BuildJob(w, &appv1.BeforeRolloutSpec{Command: []string{"migrate"}, Args: []string{"up"}, Envs: []corev1.EnvVar{{Name: "B", Value: "3"}}}, "web-1", "cause")
 	pod := &job.Spec.Template.Spec
 	want := corev1.Container{
 		Name: "app", Image: "a", Command: []string{"migrate"}, Args: []string{"up"}, Env: []corev1.EnvVar{{Name: "A", Value: "1"}, {Name: "B", Value: "3"}},

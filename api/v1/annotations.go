@@ -51,6 +51,10 @@ const (
 	// zone, deadline or suspension has changed since its creation.
 	AnnotationScheduleSince = "app.huolala.cn/schedule-since"
 
+	// AnnotationRollout is the hash of what a rollout is asked for by: the fields of the spec that the pods depend on, AnnotationRefresh and the command;
+	// on the Job of a command before the rollout.
+	AnnotationRollout = "app.huolala.cn/rollout"
+
 	// AnnotationConfig is the sum of the content that pods use of ConfigMaps and Secrets; on pods, once that has changed while
 	// spec.configRollout was OnChange.
 	AnnotationConfig = "app.huolala.cn/config"

@@ -131,6 +131,9 @@ func reduceJob(from, to client.Object) bool {
 		return false
 	}
 	kept.CreationTimestamp, kept.ManagedFields = job.CreationTimestamp, nil
+	if cause, ok := job.Annotations[appv1.AnnotationRollout]; ok {
+		setAnnotation(kept, appv1.AnnotationRollout, truncateText(cause, maxKeptHash))
+	}
 	is := &job.Status
 	kept.Spec.Suspend = job.Spec.Suspend
 	kept.Status = batchv1.JobStatus{

@@ -8,11 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -72,8 +72,11 @@ func Observe(ctx context.Context, r *workload.Reconciler, in *workload.Input) (*
 		return nil, err
 	}
 	if live == nil {
-		data.lostPods, err = countLostPods(ctx, r, cm, in.Name)
+		data.lostPods, err = lostPods(ctx, r, cm, seen, data)
 		return seen, err
+	}
+	if live.DeletionTimestamp == nil {
+		r.Records.RememberReplaced(in.Key(), nil)
 	}
 	seen.Object = live
 	if seen.Pods, err = workload.ListPods(ctx, r.Client, cm, seen.Selector()); err != nil {
@@ -82,21 +85,34 @@ func Observe(ctx context.Context, r *workload.Reconciler, in *workload.Input) (*
 	return seen.WithObject(live), nil
 }
 
-// countLostPods returns the number of pods that a StatefulSet had which is gone without its pods, by the ordinals of these.
-func countLostPods(ctx context.Context, r *workload.Reconciler, cm *appv1.CloudManager, name string) (int32, error) {
-	pods, err := workload.ListPods(ctx, r.Client, cm, map[string]string{appv1.LabelCloudManager: cm.Name, appv1.LabelPart: name})
+// lostPods returns the number of pods of a StatefulSet that was deleted without them, nil if there is none: as this operator has seen it, or else, after
+// a restart, by the ordinals of the pods that have a claim of the database. An ending pod counts, too: nothing scales these pods.
+func lostPods(ctx context.Context, r *workload.Reconciler, cm *appv1.CloudManager, seen *workload.Observed, data *volumes) (*int32, error) {
+	if seen.Remembered.Replaced != nil {
+		return seen.Remembered.Replaced, nil
+	}
+	pods, err := workload.ListPods(ctx, r.Client, cm, map[string]string{appv1.LabelCloudManager: cm.Name, appv1.LabelPart: data.name})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	count := int32(0)
-	for i := range pods {
-		suffix, ok := strings.CutPrefix(pods[i].Name, name+"-")
-		ordinal, err := strconv.ParseInt(suffix, 10, 32)
-		if ok && err == nil && ordinal >= 0 && pods[i].DeletionTimestamp == nil {
-			count = max(count, int32(ordinal)+1)
+	for i := range data.claims {
+		ordinal, ok := resource.ClaimOrdinal(data.name, data.claims[i].Name)
+		name := fmt.Sprintf("%s-%d", data.name, ordinal)
+		if ok && slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return pod.Name == name && mayBeOf(&pod, data.name) }) {
+			count = max(count, ordinal+1)
 		}
 	}
-	return count, nil
+	if count == 0 {
+		return nil, nil
+	}
+	return &count, nil
+}
+
+// mayBeOf reports whether a pod has no controller, or the StatefulSet of a name.
+func mayBeOf(pod *corev1.Pod, set string) bool {
+	controller := metav1.GetControllerOfNoCopy(pod)
+	return controller == nil || controller.Kind == "StatefulSet" && controller.Name == set
 }
 
 // liveClaims returns all claims that have the names of the claims of the database's pods, regardless of their creator, as the API server
@@ -205,9 +221,15 @@ func (db *database) applyObjects(ctx context.Context, seen view, w *resource.Wor
 		return workload.FailApply(seen.Observed, reconciler.Aggregate(trouble, exposed))
 	}
 
-	freed, err := db.r.FreeNodePorts(ctx, db.in, w, seen.Observed)
+	freed, refused, err := db.r.FreeNodePorts(ctx, db.in, w, seen.Observed, req)
 	if err != nil {
 		return workload.FailApply(seen.Observed, err)
+	}
+	if refused != nil {
+		return refused
+	}
+	if set := seen.StatefulSet(); grows && set != nil {
+		db.r.Records.RememberReplaced(db.in.Key(), ptr.To(ptr.Deref(set.Spec.Replicas, 1)))
 	}
 	done, err := db.r.RunRequest(ctx, req, db.r.Mode)
 	out := workload.NewApplyResult(seen.Observed, &done, 0)

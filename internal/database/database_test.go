@@ -175,8 +175,9 @@ func TestListClaims(t *testing.T) {
 	}
 }
 
-// TestCountLostPods checks the number of pods that a recreated StatefulSet has: as many as the one that was deleted without them.
-func TestCountLostPods(t *testing.T) {
+// TestLostPods checks the number of pods that a recreated StatefulSet has: as many as the one that was deleted without them.
+func TestLostPods(t *testing.T) {
+	_, built := databaseOf(t, "1Gi")
 	pod := func(name string, change ...func(*corev1.Pod)) client.Object {
 		made := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "default", Name: name, Labels: map[string]string{appv1.LabelCloudManager: "cm", appv1.LabelPart: "db"},
@@ -190,22 +191,39 @@ func TestCountLostPods(t *testing.T) {
 		p.DeletionTimestamp, p.Finalizers = ptr.To(metav1.Now()), []string{"a.example.com/b"}
 	}
 	elsewhere := func(p *corev1.Pod) { p.Labels[appv1.LabelPart] = "other" }
+	controlled := func(kind, name string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: name, Controller: ptr.To(true)}}
+		}
+	}
 	for name, c := range map[string]struct {
-		pods []client.Object
-		want int32
+		pods       []client.Object
+		claims     int
+		remembered *int32
+		want       *int32
 	}{
-		"none":                    {nil, 0},
-		"one":                     {[]client.Object{pod("db-0")}, 1},
-		"three":                   {[]client.Object{pod("db-0"), pod("db-1"), pod("db-2")}, 3},
-		"one is missing":          {[]client.Object{pod("db-0"), pod("db-2")}, 3},
-		"the last one is ending":  {[]client.Object{pod("db-0"), pod("db-1", ending)}, 1},
-		"others with such a name": {[]client.Object{pod("db-0"), pod("db-9", elsewhere), pod("db-debug"), pod("db--1"), pod("db-99999999999")}, 1},
+		"none":                     {nil, 3, nil, nil},
+		"one":                      {[]client.Object{pod("db-0")}, 1, nil, ptr.To[int32](1)},
+		"three":                    {[]client.Object{pod("db-0"), pod("db-1"), pod("db-2", controlled("StatefulSet", "db"))}, 3, nil, ptr.To[int32](3)},
+		"one is missing":           {[]client.Object{pod("db-0"), pod("db-2")}, 3, nil, ptr.To[int32](3)},
+		"the last one is ending":   {[]client.Object{pod("db-0"), pod("db-1", ending)}, 2, nil, ptr.To[int32](2)},
+		"more claims than pods":    {[]client.Object{pod("db-0")}, 3, nil, ptr.To[int32](1)},
+		"a pod without a claim":    {[]client.Object{pod("db-0"), pod("db-1999999999")}, 2, nil, ptr.To[int32](1)},
+		"a pod of another":         {[]client.Object{pod("db-0"), pod("db-1", controlled("ReplicaSet", "db"))}, 2, nil, ptr.To[int32](1)},
+		"others with such a name":  {[]client.Object{pod("db-0"), pod("db-1", elsewhere), pod("db-debug"), pod("db--1")}, 2, nil, ptr.To[int32](1)},
+		"remembered":               {[]client.Object{pod("db-0")}, 1, ptr.To[int32](4), ptr.To[int32](4)},
+		"scaled to nothing before": {nil, 3, ptr.To[int32](0), ptr.To[int32](0)},
 	} {
 		cm, w := databaseOf(t, "1Gi")
 		cm.Name = "cm"
 		db := withObjects(t, cm, liveDatabase(cm, w), c.pods...)
-		if got, err := countLostPods(t.Context(), db.r, cm, "db"); err != nil || got != c.want {
-			t.Errorf("%s: %d pods, want %d: %v", name, got, c.want, err)
+		data := &volumes{cm: cm, name: "db"}
+		for ordinal := range c.claims {
+			data.claims = append(data.claims, claimOf(built, ordinal, "1Gi"))
+		}
+		got, err := lostPods(t.Context(), db.r, cm, &workload.Observed{Remembered: workload.Memory{Replaced: c.remembered}}, data)
+		if err != nil || !ptr.Equal(got, c.want) {
+			t.Errorf("%s: %d pods, want %d: %v", name, ptr.Deref(got, -1), ptr.Deref(c.want, -1), err)
 		}
 	}
 }

@@ -26,8 +26,8 @@ type volumes struct {
 	cm      *appv1.CloudManager
 	name    string
 	existed bool
-	// lostPods is the number of pods of a StatefulSet that is gone without them.
-	lostPods int32
+	// lostPods is the number of pods of a StatefulSet that is gone without them, nil if there is none.
+	lostPods *int32
 	// headless is the headless Service, claims are the claims of the database's pods that the cache has.
 	headless *corev1.Service
 	claims   []corev1.PersistentVolumeClaim
@@ -62,12 +62,7 @@ func (v *volumes) Volume(seen *workload.Observed) *corev1.PersistentVolumeClaim 
 }
 
 // LostReplicas implements Data.
-func (v *volumes) LostReplicas() *int32 {
-	if v.lostPods == 0 {
-		return nil
-	}
-	return &v.lostPods
-}
+func (v *volumes) LostReplicas() *int32 { return v.lostPods }
 
 // LiveObject implements Data.
 func (v *volumes) LiveObject(wanted client.Object) (live client.Object, ok bool) {

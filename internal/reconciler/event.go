@@ -40,10 +40,9 @@ func (e *Event) AddStep(reason, note string) {
 // so has no event of them. Events about the conditions, and about steps of the status, follow with the write of the status.
 func (r *Reconciler[T]) emitWrites(obj T, event *Event) {
 	switch {
-	case event.Changes == "":
 	case event.IsWrite:
 		r.sendEvent(obj, corev1.EventTypeNormal, event.Reason, joinLines(event.Note, event.Changes))
-	default:
+	case event.Changes != "":
 		r.sendEvent(obj, corev1.EventTypeNormal, event.Action, event.Changes)
 	}
 }

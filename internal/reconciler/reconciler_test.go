@@ -153,6 +153,7 @@ func TestChangesAreToldWithoutStatus(t *testing.T) {
 		"changes":              {Report{Event: Event{Action: "Created", Changes: line}}, nil, normal + line},
 		"changes and an error": {Report{Event: Event{Action: "Created", Changes: line}}, Stalled("Invalid", "no"), normal + line},
 		"a step of the writes": {Report{Event: Event{Action: "Created", Changes: line, Reason: "Started", Note: "it starts", IsWrite: true}}, nil, "Normal Started it starts; " + line},
+		"a step alone":         {Report{Event: Event{Reason: "Started", Note: "it starts", IsWrite: true}}, nil, "Normal Started it starts"},
 		"a step of the status": {Report{Event: Event{Action: "Created", Changes: line, Reason: "Updated", Note: "phase Front"}}, nil, normal + line},
 		"an error":             {Report{}, Stalled("Invalid", "no"), ""},
 	} {

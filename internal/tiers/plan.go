@@ -74,15 +74,6 @@ func AvailabilityOf(live client.Object, owner metav1.Object) Availability {
 	return Availability{exists: true, owned: true, observed: known, available: known && health.Up(ptr.Deref(replicas, 1), ready)}
 }
 
-// ReadySince returns the time since when the tier is ready by the status; the present time for a tier that is not.
-func (t *State) ReadySince(cm *appv1.CloudManager, now time.Time) time.Time {
-	c := meta.FindStatusCondition(cm.Status.Conditions, t.condition)
-	if c == nil || c.Status != metav1.ConditionTrue {
-		return now
-	}
-	return c.LastTransitionTime.Time
-}
-
 // State has the observation, the decision and the outcome of a tier.
 type State struct {
 	Row
@@ -138,9 +129,8 @@ type Outcome struct {
 
 // ServiceState has the state of the Service that leads to a tier.
 type ServiceState struct {
-	// Lacking is true if the tier wants a Service and has none: it is missing, or belongs to another owner. Pending is true for a Service that
-	// clients outside of the cluster cannot use yet, as a load balancer has given it no address.
-	Lacking, Pending bool
+	// Lacking is true if the tier wants a Service and has none: it is missing, or belongs to another owner.
+	Lacking bool
 	// Grace is the time that is left to the clients of a Service of an earlier name to follow to this one.
 	Grace time.Duration
 }
@@ -306,7 +296,7 @@ func (p *Plan) CanRemovePrevious(i int) bool {
 
 // lendsService reports whether a Service of an earlier name stays for the sake of its clients, and with it the pods that it leads to.
 func (t *State) lendsService() bool {
-	return (t.Service.Grace > 0 || t.Service.Pending) && slices.ContainsFunc(t.Previous, func(obj client.Object) bool {
+	return t.Service.Grace > 0 && slices.ContainsFunc(t.Previous, func(obj client.Object) bool {
 		_, service := obj.(*corev1.Service)
 		return service
 	})

@@ -463,7 +463,6 @@ func TestCanRemovePrevious(t *testing.T) {
 		"identity's pods are replaced":    {planOf(available, available, available).with(identity1, notReady), [3]bool{false, true, true}},
 		"the database's own are replaced": {planOf(available, available, available).with(database0, notReady), [3]bool{true, true, true}},
 		"a user has an error":             {planOf(available, available, available).with(identity1, failed), [3]bool{false, false, true}},
-		"a Service has no address":        {planOf(available, available, available).rename(front2).lend(front2).with(front2, func(t *State) { t.Service = ServiceState{Pending: true} }), [3]bool{true, true, false}},
 		"it lacks its Service":            {planOf(available, available, available).with(identity1, lacking), [3]bool{true, false, true}},
 		"its volumes are being retained":  {planOf(available, available, available).with(database0, func(t *State) { t.Retaining = true }), [3]bool{false, true, true}},
 		"a Service's clients follow":      {planOf(available, available, available).rename(front2).lend(front2), [3]bool{true, true, false}},

@@ -25,7 +25,7 @@ func PreviousObjects(cm *appv1.CloudManager, owned children.Inventory) map[resou
 	previous := map[resource.Tier][]client.Object{}
 	former := owned.Without(wanted...)
 	for _, obj := range former {
-		role := roleOf(obj, former)
+		role := roleOf(obj, cm, former)
 		previous[role] = append(previous[role], obj)
 	}
 	return previous
@@ -54,7 +54,7 @@ func HasRole(obj client.Object) bool {
 // roleOf returns the tier of an object of an earlier name. An object that has lost its label is of the tier of the workload object with its
 // selector; a StatefulSet is always the database. Without a sign, it is of a tier that others use, so that it is removed after all of them have been
 // replaced.
-func roleOf(obj client.Object, among children.Inventory) resource.Tier {
+func roleOf(obj client.Object, cm *appv1.CloudManager, among children.Inventory) resource.Tier {
 	if role, ok := statedRole(obj); ok {
 		return role
 	}
@@ -62,6 +62,11 @@ func roleOf(obj client.Object, among children.Inventory) resource.Tier {
 	case *appsv1.StatefulSet:
 		return resource.TierDatabase
 	case *corev1.Service:
+		for _, row := range Rows {
+			if row.Role.Component(cm).Name == obj.Spec.Selector[appv1.LabelPart] {
+				return row.Role
+			}
+		}
 		for _, other := range among {
 			if part := partOf(other); part == "" || part != obj.Spec.Selector[appv1.LabelPart] {
 				continue

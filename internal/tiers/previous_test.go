@@ -79,6 +79,7 @@ func TestPreviousObjects(t *testing.T) {
 		labelled(&corev1.Service{Spec: corev1.ServiceSpec{Selector: part("data")}}, "data", "mysql"),
 		labelled(&appsv1.Deployment{Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: part("shop")}}}, "shop", "front"),
 		labelled(&corev1.Service{Spec: corev1.ServiceSpec{Selector: part("shop")}}, "shop", "theirs"), labelled(&corev1.Service{}, "unknown", "theirs"),
+		labelled(&corev1.Service{Spec: corev1.ServiceSpec{Selector: part("cm-front")}}, "renamed", "theirs"), // Its Deployment is the present one.
 		labelled(&appsv1.StatefulSet{}, "cm-front", "db"),
 	}
 	got := map[resource.Tier]string{}
@@ -90,7 +91,7 @@ func TestPreviousObjects(t *testing.T) {
 	for role, want := range map[resource.Tier]string{
 		resource.TierDatabase: "StatefulSet old;Service old-headless;StatefulSet data;Service data;Service unknown;StatefulSet cm-front;",
 		resource.TierIdentity: "Deployment db;Deployment edited;",
-		resource.TierFront:    "Service web;Deployment shop;Service shop;",
+		resource.TierFront:    "Service web;Deployment shop;Service shop;Service renamed;",
 	} {
 		if got[role] != want {
 			t.Errorf("%s: %s, want %s", role, got[role], want)

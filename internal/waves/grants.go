@@ -115,7 +115,8 @@ func (g *Grants) Note(id ID, refused bool) {
 }
 
 // Decline ends the grant of a resource that does not take the defaults, and requeues the AppDefaults after a time. In this state, which is a text
-// that changes with the resource and with the defaults, the resource is granted nothing again.
+// that changes with the resource and with the defaults, the resource is granted nothing again. The state is empty for a resource whose record has the
+// defaults.
 func (g *Grants) Decline(id ID, state string, after time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

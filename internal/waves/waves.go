@@ -40,9 +40,10 @@ type Member struct {
 	// Exempt is true for a resource that the rollout leaves out, whatever its state, and Invalid for a resource that cannot take the defaults.
 	Exempt, Invalid bool
 	// Granted is the number of the wave of a grant, from the decision that the resource takes the defaults until its record has them; 0 for none.
-	// Refused is true while the API server refuses the objects of a resource with a grant.
-	Granted int32
-	Refused bool
+	// GrantedAt is the time of the decision, and Refused is true while the API server refuses the objects of a resource with a grant.
+	Granted   int32
+	GrantedAt time.Time
+	Refused   bool
 }
 
 // Rollout is the state of a rollout.
@@ -115,8 +116,9 @@ func Decide(r *Rollout) Decision {
 			}
 			continue
 		case m.Granted > 0:
-			if !m.Refused || !m.Repairs {
+			if r.isBusy(m, made.Wave) && (!m.Refused || !m.Repairs) {
 				made.Busy = append(made.Busy, m.ID)
+				made.Again = max(made.Again, r.timeLeft(m))
 			}
 		case m.Invalid:
 		case m.Exempt:
@@ -149,7 +151,7 @@ func Decide(r *Rollout) Decision {
 
 // hasStalled reports whether the present defaults, taken in a wave, have made a resource fail, or, in the latest wave, keep it from the end of its soak.
 func (r *Rollout) hasStalled(m *Member, latest int32) bool {
-	return !m.isLeftAlone() && !m.Repairs && (m.hasFailed() || r.isLate(m, latest))
+	return !m.isLeftAlone() && !m.Repairs && (m.hasFailed() || !m.Exempt && r.isLate(m, latest))
 }
 
 // hasFailed reports whether a resource has gone back from the present defaults, cannot be written with them, or has stalled since it took them in a wave.
@@ -160,14 +162,19 @@ func (m *Member) hasFailed() bool {
 	return m.RolledBack || m.Current && m.Wave > 0 && m.Reported && m.Stalled
 }
 
-// isLate reports whether the time of a resource of the latest wave for its soak is over.
+// isLate reports whether the time of a resource of the latest wave for its soak is over, or the time to take the defaults.
 func (r *Rollout) isLate(m *Member, latest int32) bool {
-	return m.Granted == 0 && m.Current && m.Wave > 0 && m.Wave == latest && !r.hasSoaked(m) && r.stuckLeft(m) <= 0
+	if m.Granted > 0 {
+		return r.stuckLeft(m) <= 0
+	}
+	return m.Current && m.Wave > 0 && m.Wave == latest && !r.hasSoaked(m) && r.stuckLeft(m) <= 0
 }
 
 // isBusy reports whether a resource with the present defaults keeps the next wave from beginning.
 func (r *Rollout) isBusy(m *Member, latest int32) bool {
 	switch {
+	case (m.Repairs || m.Exempt) && r.stuckLeft(m) <= 0: // It has had its time, and stops nothing.
+		return false
 	case m.Granted > 0:
 		return true
 	case m.Wave == 0 || m.Wave != latest || m.isLeftAlone() || m.Repairs && m.Reported && m.Stalled:
@@ -179,18 +186,22 @@ func (r *Rollout) isBusy(m *Member, latest int32) bool {
 // timeLeft returns the time until a resource that holds up the next wave may change that: the rest of its soak, or of the time that it has
 // for its soak.
 func (r *Rollout) timeLeft(m *Member) time.Duration {
-	if m.Reported && m.Ready {
+	if m.Granted == 0 && m.Reported && m.Ready {
 		return r.soakLeft(m)
 	}
 	return r.stuckLeft(m)
 }
 
-// stuckLeft returns the rest of the time that a resource has for the end of its soak. A time in the future does not count.
+// stuckLeft returns the rest of the time that a resource has to take the defaults, or for the end of its soak. A time in the future does not count.
 func (r *Rollout) stuckLeft(m *Member) time.Duration {
-	if m.TakenAt.After(r.Now.Add(maxSkew)) {
+	since := m.TakenAt
+	if m.Granted > 0 {
+		since = m.GrantedAt
+	}
+	if since.After(r.Now.Add(maxSkew)) {
 		return r.Soak + stuckTime
 	}
-	return max(0, m.TakenAt.Add(r.Soak+stuckTime).Sub(r.Now))
+	return max(0, since.Add(r.Soak+stuckTime).Sub(r.Now))
 }
 
 // isLeftAlone reports whether a user has taken a resource that has stalled out of the rollout.

@@ -39,6 +39,8 @@ type jobDecision struct {
 	// spec is the command, and workload the workload that the Job is built from. They are set where the Job is to be created.
 	spec     *appv1.BeforeRolloutSpec
 	workload *resource.Workload
+	// cause is the cause of the rollout; see resource.Rollout.
+	cause string
 	// waitsFor is the name of another Job that has not ended, empty if there is none.
 	waitsFor string
 	// live is the live Job, nil before its creation.
@@ -116,7 +118,7 @@ func (c decider) awaitJob(want *decision, present *builtSpec, name string) *deci
 		waits.workload.SetReplicas(c.in.Spec.Workload().Replicas, c.optionsFor(present.inputs))
 	}
 	live := c.jobNamed(name)
-	waits.job = jobDecision{name: name, live: live, waitsFor: c.unfinishedJob(name)}
+	waits.job = jobDecision{name: name, live: live, waitsFor: c.unfinishedJob(name), cause: c.rolloutOfJob(present).Cause}
 	if live == nil && waits.job.waitsFor == "" {
 		waits.job.spec, waits.job.workload = c.in.beforeRollout(), present.workload
 	}
@@ -205,28 +207,31 @@ func (c decider) releasesAnew(present *builtSpec) bool {
 	return latest.Name != c.awaitedJob(present) || !health.JobEndedBy(latest, batchv1.JobComplete)
 }
 
-// awaitedJob returns the name of the Job that the present spec waits for: the latest Job of the owner, if it is about the present spec, else a
-// Job after the latest Job. A spec that comes back after another spec has a Job of its own, also after a failure of the other one.
+// rolloutOfJob returns the rollout of the present spec.
+func (c decider) rolloutOfJob(present *builtSpec) resource.Rollout {
+	return resource.NewRollout(present.workload, c.in.Spec.Identity(), present.inputs.Refresh, c.in.beforeRollout())
+}
+
+// awaitedJob returns the name of the Job that the present spec waits for: the latest Job of the owner, if the Job is about the present spec and its rollout
+// is not in force, else a Job after the latest Job. A spec that comes back after another spec has a Job of its own. Defaults, sizes and renderings that
+// have changed meanwhile are no other spec: they run no command again.
 func (c decider) awaitedJob(present *builtSpec) string {
-	rollout := resource.NewRollout(present.workload, present.inputs.Refresh, c.in.beforeRollout())
-	earlier := []string{""} // The first Job of a workload is after none, after the UID of a live Deployment, or after the recorded Job.
+	rollout := c.rolloutOfJob(present)
+	after, recorded := "", "" // The first Job of a workload is after none, after the UID of a live Deployment, or after the recorded Job.
 	if live := c.seen.Deployment(); live != nil {
-		earlier = append(earlier, string(live.UID))
-		if recorded, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs]); err == nil && recorded.Job != "" {
-			earlier = append(earlier, recorded.Job)
+		after = string(live.UID)
+		if inputs, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs]); err == nil && inputs.Job != "" {
+			after, recorded = inputs.Job, inputs.Job
 		}
 	}
 	if len(c.seen.jobs) == 0 {
-		return rollout.JobAfter(earlier[len(earlier)-1])
+		return rollout.JobAfter(after)
 	}
-	latest := c.seen.jobs[0].Name
-	for i := range c.seen.jobs[1:] {
-		earlier = append(earlier, c.seen.jobs[i+1].Name)
+	latest := &c.seen.jobs[0]
+	if latest.Name != recorded && latest.Annotations[appv1.AnnotationRollout] == rollout.Cause {
+		return latest.Name
 	}
-	if slices.ContainsFunc(earlier, func(before string) bool { return rollout.JobAfter(before) == latest }) {
-		return latest
-	}
-	return rollout.JobAfter(latest)
+	return rollout.JobAfter(latest.Name)
 }
 
 // recordJob returns the present workload with the name of the Job that has run in its record.
@@ -293,7 +298,7 @@ func (r *Reconciler) startJob(ctx context.Context, in *Input, job *jobDecision, 
 			return FailApply(seen, err)
 		}
 	}
-	created := resource.BuildJob(job.workload, job.spec, job.name)
+	created := resource.BuildJob(job.workload, job.spec, job.name, job.cause)
 	isNew, err := r.Engine.Create(ctx, in.fieldManager(), created)
 	if err == nil && !isNew {
 		err = r.refuseForeignJob(ctx, in, job.name)

@@ -183,7 +183,9 @@ func (c decider) findHeld(wish holdWish) (heldRecord, error) {
 	case apierrors.IsNotFound(read.err):
 		return c.revisionNotFound(&mark, fmt.Sprintf(messageNoReplicaSet, name)), nil
 	case apierrors.IsForbidden(read.err):
-		return heldRecord{refusal: reconciler.Stalled(appv1.ReasonForbidden, messageReplicaSetForbidden, name)}, nil
+		return heldRecord{refusal: &reconciler.StalledError{
+			Reason: appv1.ReasonForbidden, Message: fmt.Sprintf(messageReplicaSetForbidden, name), RetryAfter: Unwatched, // ReplicaSets are not watched.
+		}}, nil
 	case read.err != nil:
 		return heldRecord{}, fmt.Errorf("read ReplicaSet %s: %w", name, read.err)
 	default:

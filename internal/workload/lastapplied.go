@@ -3,6 +3,7 @@ package workload
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -142,11 +143,13 @@ type Records struct {
 	mu      sync.Mutex
 	// declined are the rollouts that have stalled and are not undone.
 	declined map[Key]declinedRollback
+	// replaced are the numbers of pods of StatefulSets that are deleted without their pods and recreated.
+	replaced map[Key]int32
 }
 
 // NewRecords returns an empty memory.
 func NewRecords() *Records {
-	return &Records{records: shares.New[Key, workloadRecord](maxNamespaceRecords, maxRecords), declined: map[Key]declinedRollback{}}
+	return &Records{records: shares.New[Key, workloadRecord](maxNamespaceRecords, maxRecords), declined: map[Key]declinedRollback{}, replaced: map[Key]int32{}}
 }
 
 // Memory has what the operator remembers of one workload.
@@ -156,6 +159,9 @@ type Memory struct {
 	Known  bool
 	// declined is a rollout that has stalled and is not undone.
 	declined declinedRollback
+	// Replaced is the number of pods of a StatefulSet that is deleted without its pods and recreated, nil for any other workload, and after a
+	// restart of the operator.
+	Replaced *int32
 }
 
 // remembrance is what a decision adds to the memory of a workload, nil for what stays.
@@ -169,7 +175,20 @@ func (l *Records) Recall(key Key) Memory {
 	record, known := l.records.Get(key.Owner.Namespace, key)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Memory{record: record, Known: known, declined: l.declined[key]}
+	memory := Memory{record: record, Known: known, declined: l.declined[key]}
+	if pods, ok := l.replaced[key]; ok {
+		memory.Replaced = &pods
+	}
+	return memory
+}
+
+// RememberReplaced keeps the number of pods of a StatefulSet that is about to be deleted without them, and drops it for nil.
+func (l *Records) RememberReplaced(key Key, pods *int32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if delete(l.replaced, key); pods != nil {
+		l.replaced[key] = *pods
+	}
 }
 
 // rememberWorkload adds to what is remembered of a workload.
@@ -189,17 +208,17 @@ func (l *Records) rememberRecord(key Key, record workloadRecord) {
 	l.records.Put(key.Owner.Namespace, key, record, recordBytes+len(record.spec)+len(record.inputs))
 }
 
-// Forget drops the record of a workload.
-func (l *Records) Forget(key Key) { l.records.Delete(key.Owner.Namespace, key) }
+// Forget drops what is remembered of the last applied spec of a workload.
+func (l *Records) Forget(key Key) {
+	l.records.Delete(key.Owner.Namespace, key)
+	l.RememberReplaced(key, nil)
+}
 
 // ForgetOwner drops all records of an owner that is gone.
 func (l *Records) ForgetOwner(manager string, owner types.NamespacedName) {
 	l.records.DeleteIf(owner.Namespace, func(key Key) bool { return key.isOf(manager, owner) })
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for key := range l.declined {
-		if key.isOf(manager, owner) {
-			delete(l.declined, key)
-		}
-	}
+	maps.DeleteFunc(l.declined, func(key Key, _ declinedRollback) bool { return key.isOf(manager, owner) })
+	maps.DeleteFunc(l.replaced, func(key Key, _ int32) bool { return key.isOf(manager, owner) })
 }

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -59,11 +60,8 @@ func (r *Reconciler) newApplyRequest(ctx context.Context, in *Input, w *resource
 			former = append(former, children.Inventory{service}.Without(slices.Concat(wanted, former)...)...)
 		}
 	}
-	if in.leavesFormer(former) {
-		return req, 0, nil
-	}
 	for _, obj := range former {
-		if seen.isCanary(obj) {
+		if seen.isCanary(obj) || in.leavesFormer(obj, former) {
 			continue
 		}
 		account, ok := obj.(*corev1.ServiceAccount)
@@ -79,13 +77,22 @@ func (r *Reconciler) newApplyRequest(ctx context.Context, in *Input, w *resource
 	return req, serviceGrace, nil
 }
 
-// leavesFormer reports whether the former objects stay: a UnitedDeployment that names another Deployment leaves the Deployment that it made before,
-// with all around its pods.
-func (in *Input) leavesFormer(former children.Inventory) bool {
-	return in.Kind.Name == resource.KindUnitedDeployment.Name && slices.ContainsFunc(former, func(obj client.Object) bool {
+// leavesFormer reports whether a former object stays: a UnitedDeployment that names another Deployment leaves the Deployment that it made before, and
+// the Service that leads to its pods.
+func (in *Input) leavesFormer(obj client.Object, former children.Inventory) bool {
+	if in.Kind.Name != resource.KindUnitedDeployment.Name {
+		return false
+	}
+	isDeployment := func(obj client.Object, name string) bool {
 		_, ok := obj.(*appsv1.Deployment)
-		return ok
-	})
+		return ok && obj.GetName() == name
+	}
+	service, ok := obj.(*corev1.Service)
+	if !ok {
+		return isDeployment(obj, obj.GetName())
+	}
+	of := cmp.Or(service.Spec.Selector[appv1.LabelPart], service.Spec.Selector[appv1.LabelName])
+	return of != in.Name && slices.ContainsFunc(former, func(obj client.Object) bool { return isDeployment(obj, of) })
 }
 
 // isReplaced reports whether an object that the workload no longer has can be deleted. A Service of another name is deleted once its
@@ -140,9 +147,12 @@ func (r *Reconciler) ApplyDeployment(ctx context.Context, in *Input, seen *Obser
 	case headless != nil && AdoptsObject(req):
 		return FailApply(seen, nameRestart(in, headless, true))
 	}
-	freed, err := r.FreeNodePorts(ctx, in, w, seen)
+	freed, refused, err := r.FreeNodePorts(ctx, in, w, seen, req)
 	if err != nil {
 		return FailApply(seen, err)
+	}
+	if refused != nil {
+		return refused
 	}
 	adopts := AdoptsObject(req)
 	done, err := r.RunRequest(ctx, req, r.Mode)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -82,14 +83,49 @@ func remainingGrace(grace time.Duration, in *Input, w *resource.Workload, obj cl
 	return max(0, grace-seen.At.Sub(changed))
 }
 
+// addressGraces is how many times longer clients outside of the cluster wait for the address of a Service.
+const addressGraces = 10
+
 // RemainingServiceGrace returns the time that the clients of a former Service still have to follow to a Service: from when it exists, and leads to
-// pods that are available.
-func (r *Reconciler) RemainingServiceGrace(service *corev1.Service, available, now time.Time) time.Duration {
-	since := service.CreationTimestamp.Time
+// pods that are available. awaitsAddress is true for clients that can follow only once a load balancer has given an address.
+func (r *Reconciler) RemainingServiceGrace(service *corev1.Service, available, now time.Time, awaitsAddress bool) time.Duration {
+	since, grace := service.CreationTimestamp.Time, r.ServiceGrace
 	if available.After(since) {
 		since = available
 	}
-	return min(r.ServiceGrace, max(0, r.ServiceGrace-now.Sub(since))) // The clocks may differ.
+	if awaitsAddress {
+		grace *= addressGraces
+	}
+	return min(grace, max(0, grace-now.Sub(since))) // The clocks may differ.
+}
+
+// AvailableSince returns the time since when more than half of the wanted pods have been ready, by the ready pods that are known; the zero time if none
+// is known, and the present time if too few are ready.
+func (o *Observed) AvailableSince() time.Time {
+	var ready []time.Time
+	for i := range o.Pods {
+		for _, c := range o.Pods[i].Status.Conditions {
+			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && o.Pods[i].DeletionTimestamp == nil {
+				ready = append(ready, c.LastTransitionTime.Time)
+			}
+		}
+	}
+	wanted := int32(1)
+	switch live := o.Object.(type) {
+	case *appsv1.Deployment:
+		wanted = ptr.Deref(live.Spec.Replicas, 1)
+	case *appsv1.StatefulSet:
+		wanted = ptr.Deref(live.Spec.Replicas, 1)
+	}
+	switch half := int(wanted / 2); {
+	case len(o.Pods) == 0 || wanted == 0:
+		return time.Time{}
+	case half >= len(ready):
+		return o.At
+	default:
+		slices.SortFunc(ready, time.Time.Compare)
+		return ready[half]
+	}
 }
 
 // backendOf returns the name of the Service that an Ingress or HTTPRoute of the operator's leads to, empty if it leads to several, or to
@@ -141,35 +177,60 @@ func hasReadyEndpoint(slice discoveryv1.EndpointSlice) bool {
 }
 
 // FreeNodePorts deletes the Services of former names that have node ports which the workload's Service is to have, and is not
-// there yet: the cluster has each once. Without that, a former Service waits for the new one.
-func (r *Reconciler) FreeNodePorts(ctx context.Context, in *Input, w *resource.Workload, seen *Observed) (apply.ChangeSet, error) {
+// there yet: the cluster has each once. Without that, a former Service waits for the new one. req is the request that follows: if the API server refuses
+// another part of it, nothing is deleted, and refused has the result.
+func (r *Reconciler) FreeNodePorts(
+	ctx context.Context, in *Input, w *resource.Workload, seen *Observed, req *apply.Request,
+) (freed apply.ChangeSet, refused *ApplyResult, err error) {
 	if seen.Service != nil || len(w.Ports) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	wanted := serviceOf(w)
 	if wanted == nil {
-		return nil, nil
+		return nil, nil, nil
 	}
-	req := &apply.Request{Owner: in.Owner, Manager: in.fieldManager()}
+	prune := &apply.Request{Owner: in.Owner, Manager: in.fieldManager()}
 	former := slices.Concat(seen.Owned, in.Former)
 	if seen.former != nil {
 		former = append(former, children.Inventory{seen.former}.Without(former...)...)
 	}
 	for _, obj := range former {
 		service, ok := obj.(*corev1.Service)
-		if ok && slices.ContainsFunc(service.Spec.Ports, func(has corev1.ServicePort) bool {
+		if ok && !in.leavesFormer(service, former) && slices.ContainsFunc(service.Spec.Ports, func(has corev1.ServicePort) bool {
 			return has.NodePort != 0 && slices.ContainsFunc(wanted.Spec.Ports, func(wants corev1.ServicePort) bool {
 				return wants.NodePort == has.NodePort && wants.Protocol == has.Protocol
 			})
 		}) {
-			req.Prune = append(req.Prune, service)
+			prune.Prune = append(prune.Prune, service)
 		}
 	}
-	if len(req.Prune) == 0 {
-		return nil, nil
+	if len(prune.Prune) == 0 {
+		return nil, nil, nil
 	}
-	done, err := r.RunRequest(ctx, req, r.Mode)
-	return done.Changes(), err
+	if trial := r.tryWithoutService(ctx, req, wanted.Name, seen); trial != nil {
+		return nil, trial, nil
+	}
+	done, err := r.RunRequest(ctx, prune, r.Mode)
+	return done.Changes(), nil, err
+}
+
+// tryWithoutService returns the result of a request if the API server refuses a part other than the Service, nil if it refuses none, or the
+// request writes its parts one by one.
+func (r *Reconciler) tryWithoutService(ctx context.Context, req *apply.Request, service string, seen *Observed) *ApplyResult {
+	if !req.Policy.AllOrNothing {
+		return nil
+	}
+	trial := *req
+	trial.Prune = nil
+	trial.Objects = slices.DeleteFunc(slices.Clone(req.Objects), func(o apply.Object) bool {
+		_, ok := o.Desired.(*corev1.Service)
+		return ok && o.Desired.GetName() == service
+	})
+	done, err := r.Engine.Run(ctx, trial, apply.DryRun)
+	if err == nil {
+		return nil
+	}
+	return &ApplyResult{Seen: seen, Err: err, Refused: done.Refusal}
 }
 
 // serviceOf returns the Service that leads to a workload's pods, nil if there is to be none.

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -111,6 +112,65 @@ func TestRemainingGrace(t *testing.T) {
 	} {
 		if got := remainingGrace(c.grace, d, c.w, c.obj, &Observed{At: now, Owned: c.routes, Services: Services{Service: c.next}}); got != c.want {
 			t.Errorf("%s: %s, want %s", what, got, c.want)
+		}
+	}
+}
+
+// TestAvailableSince checks the time from which clients can follow to the pods of a workload.
+func TestAvailableSince(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	pod := func(ago time.Duration, change ...func(*corev1.Pod)) corev1.Pod {
+		made := corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{
+			Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-ago)),
+		}}}}
+		for _, apply := range change {
+			apply(&made)
+		}
+		return made
+	}
+	waiting := func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse }
+	ending := func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.Time) }
+	for name, c := range map[string]struct {
+		replicas *int32
+		pods     []corev1.Pod
+		want     time.Time
+	}{
+		"no pods are known":      {nil, nil, time.Time{}},
+		"scaled to nothing":      {ptr.To[int32](0), []corev1.Pod{pod(time.Hour)}, time.Time{}},
+		"one pod":                {nil, []corev1.Pod{pod(time.Hour)}, now.Add(-time.Hour)},
+		"it is not ready":        {nil, []corev1.Pod{pod(time.Hour, waiting)}, now},
+		"it is ending":           {nil, []corev1.Pod{pod(time.Hour, ending)}, now},
+		"more than half of four": {ptr.To[int32](4), []corev1.Pod{pod(3 * time.Minute), pod(time.Hour), pod(2 * time.Minute), pod(time.Second, waiting)}, now.Add(-2 * time.Minute)},
+		"half of four":           {ptr.To[int32](4), []corev1.Pod{pod(time.Hour), pod(time.Hour), pod(0, waiting), pod(0, waiting)}, now},
+		"one of three flaps":     {ptr.To[int32](3), []corev1.Pod{pod(time.Hour), pod(time.Minute), pod(0)}, now.Add(-time.Minute)},
+	} {
+		seen := &Observed{At: now, Object: &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: c.replicas}}, Pods: c.pods}
+		if got := seen.AvailableSince(); !got.Equal(c.want) {
+			t.Errorf("%s: since %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// TestRemainingServiceGrace checks the time for which a former Service stays.
+func TestRemainingServiceGrace(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	r := &Reconciler{ServiceGrace: time.Minute}
+	for name, c := range map[string]struct {
+		created, available time.Duration
+		awaits             bool
+		want               time.Duration
+	}{
+		"just created":                 {0, time.Hour, false, time.Minute},
+		"created a while ago":          {40 * time.Second, time.Hour, false, 20 * time.Second},
+		"available later":              {time.Hour, 10 * time.Second, false, 50 * time.Second},
+		"long ago":                     {time.Hour, time.Hour, false, 0},
+		"without an address":           {2 * time.Minute, time.Hour, true, 8 * time.Minute},
+		"without an address, long ago": {time.Hour, time.Hour, true, 0},
+		"by another clock":             {-time.Hour, time.Hour, false, time.Minute},
+	} {
+		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now.Add(-c.created))}}
+		if got := r.RemainingServiceGrace(service, now.Add(-c.available), now, c.awaits); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
 }

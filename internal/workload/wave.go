@@ -63,6 +63,10 @@ func (r *Reconciler) joinWave(ctx context.Context, in *Input, live *appsv1.Deplo
 		return &joined, err
 	}
 	today := r.Today.WithPresentDefaults(present, in.Spec, in.Name)
+	if in.hasTaken(live, &today) { // The record is part of the next decision, and so is what becomes of the resource.
+		r.Waves.Decline(id, "")
+		return &joined, nil
+	}
 	if present.Unknown != "" || !in.canTake(live, &today) || !grant.Tried && !in.isFit(live, grant.Repairs) || len(in.errorsWith(&today, present.Sizes)) > 0 {
 		r.Waves.Decline(id, WaveState(in.Owner, today.DefaultsDigest()))
 		return &joined, nil
@@ -72,13 +76,24 @@ func (r *Reconciler) joinWave(ctx context.Context, in *Input, live *appsv1.Deplo
 	return &joined, nil
 }
 
+// hasTaken reports whether the record of the workload has today's defaults.
+func (in *Input) hasTaken(live *appsv1.Deployment, today *resource.BuildInputs) bool {
+	if live == nil || !metav1.IsControlledBy(live, in.Owner) || !in.OwnsRecord(live) {
+		return false
+	}
+	recorded, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
+	return err == nil && recorded.HasPresentDefaults(in.Spec, today)
+}
+
 // noteWave notes the end of a reconcile in which the workload takes defaults in a wave.
 func (r *Reconciler) noteWave(in *Input, err error) {
 	if in.wave.IsZero() {
 		return
 	}
 	var stalled *reconciler.StalledError
-	r.Waves.Note(in.waveID(), errors.As(err, &stalled))
+	var failed *reconciler.FailedError
+	refused := errors.As(err, &stalled) || errors.As(err, &failed) && failed.Reason == appv1.ReasonForbidden
+	r.Waves.Note(in.waveID(), refused)
 }
 
 // newWave returns the record of the wave of a grant at a time.

@@ -124,7 +124,7 @@ func withJob(objects []client.Object, w *resource.Workload, spec *appv1.BeforeRo
 	if spec == nil {
 		return objects
 	}
-	return append(objects, resource.BuildJob(w, spec, "job"))
+	return append(objects, resource.BuildJob(w, spec, "job", "cause"))
 }
 
 func judgeApp(u *unstructured.Unstructured) (field.ErrorList, []client.Object, error) {

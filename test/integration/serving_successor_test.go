@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -186,5 +188,39 @@ func TestIngressAwaitsNothing(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestNodePortStaysWithARefusedChange renames a Service with a node port in one change with what the API server refuses: the former Service stays as it is,
+// however often the change is tried.
+func TestNodePortStaysWithARefusedChange(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	var refusing atomic.Bool
+	refuses := func(q harness.Request, send func() (*http.Response, error)) (*http.Response, error) {
+		if q.Verb == "patch" && q.Resource == "deployments" && refusing.Load() {
+			return harness.Answer(apierrors.NewInvalid(appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind(), q.Name, nil)), nil
+		}
+		return send()
+	}
+	m := plane.Start(t, ns, harness.WithFault(refuses))
+	app := newApp(ns, "web")
+	app.Spec.Service.Type, app.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, 30073
+	createInPlace(t, app)
+	former := namedService(ns, "web")
+	plane.Read(t, former)
+	m.Idle(t)
+	m.Requests.Reset()
+	refusing.Store(true)
+	plane.Read(t, app)
+	plane.Change(t, app, func() { app.Spec.Service.Name, app.Spec.Image = "shop", "refused:1" })
+	plane.Stands(t, app, "Stalled=True/Invalid")
+	m.Idle(t)
+	if got := m.Requests.Counts(); got["delete services"] > 0 {
+		t.Errorf("the former Service was deleted: %v", got)
+	}
+	was := former.UID
+	if plane.Read(t, former); former.UID != was || former.Spec.Ports[0].NodePort != 30073 {
+		t.Errorf("the former Service is %s with the port %d", former.UID, former.Spec.Ports[0].NodePort)
 	}
 }

@@ -698,4 +698,13 @@ func TestUnitedDeploymentLeavesItsDeployment(t *testing.T) {
 	m.Idle(t)
 	plane.Read(t, site)
 	plane.Read(t, namedService(ns, "site"))
+
+	// What the present Deployment no longer has goes.
+	plane.Read(t, ud)
+	plane.Change(t, ud, func() { ud.Spec.Template.Ports = nil })
+	completeNextRollout(t, other)
+	plane.Gone(t, namedService(ns, "other"))
+	m.Idle(t)
+	plane.Read(t, site)
+	plane.Read(t, namedService(ns, "site"))
 }
