@@ -179,6 +179,7 @@ func TestReleaseOrder(t *testing.T) {
 	}
 	var workflow struct {
 		Jobs map[string]struct {
+			Needs any
 			Steps []struct{ Run string }
 		}
 	}
@@ -190,7 +191,10 @@ func TestReleaseOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, step := range workflow.Jobs["release"].Steps {
+	if needs := workflow.Jobs["follow"].Needs; needs != "release" {
+		t.Errorf("the last job needs %v", needs)
+	}
+	for _, step := range slices.Concat(workflow.Jobs["release"].Steps, workflow.Jobs["follow"].Steps) {
 		args, isMake := strings.CutPrefix(step.Run, "make ")
 		if !isMake {
 			continue
@@ -206,7 +210,7 @@ func TestReleaseOrder(t *testing.T) {
 	}
 	want := []string{
 		"registry-login", "release-check", "RELEASE_CHECK=images", "release-draft", "docker-buildx", "bundle", "bundle-test", "bundle-build", "bundle-push",
-		"catalog", "catalog-buildx", "release-files", "release-publish", "catalog-follow",
+		"catalog", "catalog-buildx", "release-files", "release-publish", "registry-login", "catalog-follow",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("what .github/workflows/release.yml calls (-want +got):\n%s", diff)
