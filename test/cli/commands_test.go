@@ -276,6 +276,27 @@ func TestRefreshInWaves(t *testing.T) {
 	says(t, said, "2 of 3 were not refreshed")
 }
 
+// stallWithTime waits until an App is Stalled and has ten minutes for its next rollout. The controller of Deployments may see progress late, and then the App
+// stalls once more.
+func stallWithTime(t *testing.T, app *appv1.App) {
+	t.Helper()
+	const enough = 600
+	plane.Until(t, app, func() error {
+		stalled, deadline := meta.IsStatusConditionTrue(app.Status.Conditions, appv1.ConditionStalled), *app.Spec.ProgressDeadlineSeconds
+		switch {
+		case app.Status.ObservedGeneration != app.Generation:
+			return errors.New("the status is not about the spec")
+		case stalled && deadline == enough:
+			return nil
+		case stalled:
+			plane.Change(t, app, func() { app.Spec.ProgressDeadlineSeconds = ptr.To[int32](enough) })
+		case deadline == enough:
+			plane.Change(t, app, func() { app.Spec.ProgressDeadlineSeconds = ptr.To[int32](1) })
+		}
+		return fmt.Errorf("Stalled is %t with a deadline of %d s", stalled, deadline)
+	})
+}
+
 // TestRefreshOfStalledApps corrects AppDefaults by which Apps have stalled, and refreshes the Apps, which are Stalled still: the status of before does not
 // count. The rollouts after the refresh have all the time that they need.
 func TestRefreshOfStalledApps(t *testing.T) {
@@ -289,15 +310,12 @@ func TestRefreshOfStalledApps(t *testing.T) {
 		app := fixture.NewApp(s.u.namespace, name)
 		app.Spec.ProgressDeadlineSeconds = ptr.To[int32](1)
 		plane.Create(t, app)
-		plane.Stands(t, app, "Stalled=True")
-		plane.Change(t, app, func() { app.Spec.ProgressDeadlineSeconds = ptr.To[int32](600) })
-		plane.Stands(t, app, "Stalled=True")
+		stallWithTime(t, app)
 	}
 	plane.Change(t, defaults, func() { defaults.Spec.Defaults.NodeSelector = nil })
 	for _, name := range names {
 		app := fixture.NewApp(s.u.namespace, name)
 		plane.Until(t, app, func() error { return lacksDefaults(app) })
-		plane.Stands(t, app, "Stalled=True")
 	}
 	says(t, s.u.run("refresh", "--all", "--wave", "1", "--yes"), "a refreshed", "b refreshed", "c refreshed")
 }
