@@ -32,6 +32,11 @@ func newCommandWorld(t *testing.T, kindName string) *world {
 	return w
 }
 
+// commandAndCanary returns the spec of commandSpecOf with a canary after the command.
+func commandAndCanary(kindName, image string) string {
+	return withField(commandSpecOf(kindName, image), `"canary":{}`)
+}
+
 // latestJob returns the name of the latest Job, empty if there is none. Only the last two stay.
 func (w *world) latestJob() string {
 	w.t.Helper()
@@ -75,7 +80,7 @@ func TestNoCommandAfterAbort(t *testing.T) {
 	forNames(t, heldKinds(), func(t *testing.T, name string) {
 		w := newCommandWorld(t, name)
 		w.clock.SetTime(w.clock.Now().Add(time.Minute))
-		w.setSpec(name, withField(commandSpecOf(name, "nginx:3"), `"canary":{}`))
+		w.setSpec(name, commandAndCanary(name, "nginx:3"))
 		w.settle(name)
 		w.endJob(batchv1.JobComplete)
 		w.settle(name)
@@ -128,14 +133,13 @@ func TestFailedCommandAndDefaults(t *testing.T) {
 func TestCommandAndDeletedJobs(t *testing.T) {
 	forNames(t, heldKinds(), func(t *testing.T, name string) {
 		w := newCommandWorld(t, name)
-		canary := func(image string) string { return withField(commandSpecOf(name, image), `"canary":{}`) }
 		w.clock.SetTime(w.clock.Now().Add(time.Minute))
-		w.setSpec(name, canary("nginx:3"))
+		w.setSpec(name, commandAndCanary(name, "nginx:3"))
 		w.settle(name)
 		w.endJob(batchv1.JobFailed)
 		w.settle(name)
 		w.clock.SetTime(w.clock.Now().Add(time.Minute))
-		w.setSpec(name, canary("nginx:4"))
+		w.setSpec(name, commandAndCanary(name, "nginx:4"))
 		w.settle(name)
 		w.endJob(batchv1.JobComplete)
 		w.settle(name)
@@ -181,16 +185,15 @@ func TestCommandOfReturnedSpec(t *testing.T) {
 func TestCommandAndEarlierCanary(t *testing.T) {
 	forNames(t, heldKinds(), func(t *testing.T, name string) {
 		w := newCommandWorld(t, name)
-		canary := func(image string) string { return withField(commandSpecOf(name, image), `"canary":{}`) }
 		w.clock.SetTime(w.clock.Now().Add(time.Minute))
-		w.setSpec(name, canary("nginx:3"))
+		w.setSpec(name, commandAndCanary(name, "nginx:3"))
 		w.settle(name)
 		w.runs("the command runs", "nginx:2", "")
 		w.endJob(batchv1.JobComplete)
 		w.settle(name)
 		w.runs("the command has succeeded", "nginx:2", "nginx:3")
 		w.clock.SetTime(w.clock.Now().Add(time.Minute))
-		w.setSpec(name, canary("nginx:4"))
+		w.setSpec(name, commandAndCanary(name, "nginx:4"))
 		w.sent()
 		w.settle(name)
 		if got := w.sent(); len(got) != 1 || !containsAll(got[0], appv1.ReasonBeforeRolloutStarted, "the canary in Deployment web-canary is removed") {

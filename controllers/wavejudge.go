@@ -119,7 +119,7 @@ func (j *judgements) ofLatest(namespace string) map[types.UID]*judgement {
 	return j.bySurvey[namespace]
 }
 
-// keepLatest keeps the judgements of a survey in place of those of the survey before; none for AppDefaults that are gone.
+// keepLatest keeps the judgements of a survey in place of the judgements of the survey before it. AppDefaults that are gone have none.
 func (j *judgements) keepLatest(namespace string, made map[types.UID]*judgement) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -34,7 +34,7 @@ type survey struct {
 
 	of   string
 	deps *Deps
-	// before has the judgements of the survey before, judged those of this one.
+	// before has the judgements of the previous survey, and judged has the judgements of this survey.
 	before, judged map[types.UID]*judgement
 	grants         map[waves.ID]waves.Grant
 	deployments    map[types.NamespacedName]*appsv1.Deployment

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// scope is what one watch is of: the objects of a kind in a namespace, or in all if the namespace is empty. Where the manager watches some
+// scope has the objects of one watch: those of a kind in a namespace, or in all namespaces if the namespace is empty. Where the manager watches some
 // namespaces, each has watches of its own: a namespace without the right to watch the kind is no trouble for another one.
 type scope struct{ kind, namespace string }
 
@@ -32,7 +32,7 @@ func (w *Watch) scopeOf(o Object) scope {
 
 // metadata is one watch.
 type metadata struct {
-	// namespace is that of the scope.
+	// namespace is the namespace of the scope.
 	namespace string
 	reader    cache.Cache
 	synced    func() bool

@@ -75,9 +75,6 @@ func Observe(ctx context.Context, r *workload.Reconciler, in *workload.Input) (*
 		data.lostPods, err = lostPods(ctx, r, cm, seen, data)
 		return seen, err
 	}
-	if live.DeletionTimestamp == nil {
-		r.Records.RememberReplaced(in.Key(), nil)
-	}
 	seen.Object = live
 	if seen.Pods, err = workload.ListPods(ctx, r.Client, cm, seen.Selector()); err != nil {
 		return nil, err
@@ -199,6 +196,7 @@ func (db *database) applyObjects(ctx context.Context, seen view, w *resource.Wor
 	if err != nil {
 		return &workload.ApplyResult{Seen: seen.Observed, Err: err, Refused: err}
 	}
+	db.rememberReplaced(seen, grows)
 	if w.ServiceName != seen.ServiceName {
 		after, err := workload.ObserveService(ctx, db.r.Client, db.in, seen.Observed, w.ServiceName)
 		if seen = viewOf(after); err != nil {
@@ -228,9 +226,6 @@ func (db *database) applyObjects(ctx context.Context, seen view, w *resource.Wor
 	if refused != nil {
 		return refused
 	}
-	if set := seen.StatefulSet(); grows && set != nil {
-		db.r.Records.RememberReplaced(db.in.Key(), ptr.To(ptr.Deref(set.Spec.Replicas, 1)))
-	}
 	done, err := db.r.RunRequest(ctx, req, db.r.Mode)
 	out := workload.NewApplyResult(seen.Observed, &done, 0)
 	out.Changes = append([]apply.ChangeSet{freed}, out.Changes...)
@@ -240,6 +235,18 @@ func (db *database) applyObjects(ctx context.Context, seen view, w *resource.Wor
 	}
 	out.Err = reconciler.Aggregate(trouble, exposed, LookAgain(err))
 	return out
+}
+
+// rememberReplaced keeps the number of pods of a StatefulSet that is about to be deleted without them, and drops the number once a StatefulSet stays. A plan
+// deletes nothing.
+func (db *database) rememberReplaced(seen view, grows bool) {
+	switch set := seen.StatefulSet(); {
+	case set == nil, db.r.IsPlan():
+	case grows && !db.in.Paused:
+		db.r.Records.RememberReplaced(db.in.Key(), ptr.To(ptr.Deref(set.Spec.Replicas, 1)))
+	case set.DeletionTimestamp == nil:
+		db.r.Records.RememberReplaced(db.in.Key(), nil)
+	}
 }
 
 // fitVolumes returns a workload with the volumes that it can have, and reports whether they are to grow. The error names the fields of

@@ -204,16 +204,16 @@ func (p *Plan) SpecInForce(i int) *appv1.CloudManager {
 	cm := p.CloudManager
 	for j := range p.Tiers[:i] {
 		t := &p.Tiers[j]
-		record := t.LastApplied
-		if record == "" && t.isClosed() {
-			record = t.PreviousSpec
-		}
-		if name := t.formerService(); record == "" && t.isClosed() && name != "" {
+		switch former := t.formerService(); {
+		case t.LastApplied != "":
+			cm = WithRecord(cm, t.Role, t.LastApplied)
+		case !t.isClosed():
+		case former != "":
 			cm = cm.DeepCopy()
-			t.Role.Component(cm).Service.Name = name
-			continue
+			t.Role.Component(cm).Service.Name = former
+		default:
+			cm = WithRecord(cm, t.Role, t.PreviousSpec)
 		}
-		cm = WithRecord(cm, t.Role, record)
 	}
 	return cm
 }

@@ -36,11 +36,11 @@ const (
 type jobDecision struct {
 	// name is the name of the Job that the rollout waits for, empty for a rollout that waits for none.
 	name string
-	// spec is the command, and workload the workload that the Job is built from. They are set where the Job is to be created.
+	// spec is the command, workload the workload that the Job is built from, and cause the cause of the rollout (see resource.Rollout). They are set
+	// where the Job is to be created.
 	spec     *appv1.BeforeRolloutSpec
 	workload *resource.Workload
-	// cause is the cause of the rollout; see resource.Rollout.
-	cause string
+	cause    string
 	// waitsFor is the name of another Job that has not ended, empty if there is none.
 	waitsFor string
 	// live is the live Job, nil before its creation.
@@ -118,9 +118,9 @@ func (c decider) awaitJob(want *decision, present *builtSpec, name string) *deci
 		waits.workload.SetReplicas(c.in.Spec.Workload().Replicas, c.optionsFor(present.inputs))
 	}
 	live := c.jobNamed(name)
-	waits.job = jobDecision{name: name, live: live, waitsFor: c.unfinishedJob(name), cause: c.rolloutOfJob(present).Cause}
+	waits.job = jobDecision{name: name, live: live, waitsFor: c.unfinishedJob(name)}
 	if live == nil && waits.job.waitsFor == "" {
-		waits.job.spec, waits.job.workload = c.in.beforeRollout(), present.workload
+		waits.job.spec, waits.job.workload, waits.job.cause = c.in.beforeRollout(), present.workload, c.rolloutOfJob(present).Cause
 	}
 	if waits.refusal == nil {
 		waits.refusal = c.whyJob(&waits.job)
@@ -180,7 +180,7 @@ func (c decider) startsRollout(present *builtSpec) bool {
 	case !c.seen.isOwned(c.in.Owner):
 		return c.in.adoptsObjects()
 	}
-	recorded, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
+	recorded, err := inputsOf(live)
 	if err == nil && recorded.Refresh != present.inputs.Refresh {
 		return true
 	}
@@ -220,7 +220,7 @@ func (c decider) awaitedJob(present *builtSpec) string {
 	after, recorded := "", "" // The first Job of a workload is after none, after the UID of a live Deployment, or after the recorded Job.
 	if live := c.seen.Deployment(); live != nil {
 		after = string(live.UID)
-		if inputs, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs]); err == nil && inputs.Job != "" {
+		if inputs, err := inputsOf(live); err == nil && inputs.Job != "" {
 			after, recorded = inputs.Job, inputs.Job
 		}
 	}

@@ -274,6 +274,11 @@ func templateOnly(template corev1.PodTemplateSpec) *appsv1.Deployment {
 	}
 }
 
+// inputsOf returns the inputs that a live workload object was built with, by its record.
+func inputsOf(live client.Object) (resource.BuildInputs, error) {
+	return resource.DecodeInputs(live.GetAnnotations()[appv1.AnnotationLastAppliedInputs])
+}
+
 // recordOf returns the record of the spec on a live workload object, empty if there is none.
 func recordOf(live client.Object) string {
 	return live.GetAnnotations()[appv1.AnnotationLastAppliedSpec]

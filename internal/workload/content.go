@@ -328,7 +328,7 @@ func (l *liveReport) addContent(in *Input, made *contentDecision, live *appsv1.D
 // addContentObjects adds the versions of the objects whose content is that of the live record: a version in the status is not read
 // again.
 func (l *liveReport) addContentObjects(in *Input, made *contentDecision, live *appsv1.Deployment) {
-	inputs, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
+	inputs, err := inputsOf(live)
 	if err != nil {
 		return
 	}

@@ -44,7 +44,7 @@ func (in *Input) defaultsInForce(live *appsv1.Deployment, today resource.Default
 	if live == nil || !metav1.IsControlledBy(live, in.Owner) || !in.OwnsRecord(live) || !in.wave.IsZero() {
 		return today
 	}
-	recorded, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
+	recorded, err := inputsOf(live)
 	if err != nil {
 		return today
 	}
@@ -153,7 +153,7 @@ func defaultsOf(in *Input, want *decision, seen *Observed, ready bool) appv1.Def
 	var used resource.BuildInputs
 	known := live != nil && metav1.IsControlledBy(live, in.Owner)
 	if known {
-		recorded, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
+		recorded, err := inputsOf(live)
 		used, known = recorded, err == nil
 	}
 	if !seen.defaulted && used.Defaults == "" {

@@ -208,7 +208,7 @@ func (l *Records) rememberRecord(key Key, record workloadRecord) {
 	l.records.Put(key.Owner.Namespace, key, record, recordBytes+len(record.spec)+len(record.inputs))
 }
 
-// Forget drops what is remembered of the last applied spec of a workload.
+// Forget drops the last applied record of a workload, and the number of pods of its replaced StatefulSet.
 func (l *Records) Forget(key Key) {
 	l.records.Delete(key.Owner.Namespace, key)
 	l.RememberReplaced(key, nil)

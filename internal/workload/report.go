@@ -280,7 +280,7 @@ func podsOf(verdict health.Verdict, service *corev1.Service) health.Verdict {
 // withInputs returns the status with the inputs of a live workload object, and with newer ones if there are any. today are the inputs of a
 // new workload.
 func withInputs(status appv1.WorkloadStatus, live client.Object, today resource.BuildInputs) appv1.WorkloadStatus {
-	used, err := resource.DecodeInputs(live.GetAnnotations()[appv1.AnnotationLastAppliedInputs])
+	used, err := inputsOf(live)
 	if err != nil || used.Kept { // The inputs of a kept template shape nothing yet.
 		return status
 	}
@@ -347,7 +347,7 @@ func keptNote(in *Input, live *appsv1.Deployment) (note reconciler.ReasonAndMess
 	if !in.Kind.Holds || live == nil || !metav1.IsControlledBy(live, in.Owner) {
 		return reconciler.ReasonAndMessage{}, ""
 	}
-	inputs, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
+	inputs, err := inputsOf(live)
 	if err != nil || !inputs.Kept {
 		return reconciler.ReasonAndMessage{}, ""
 	}

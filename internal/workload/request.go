@@ -246,7 +246,7 @@ func digestDesired(req *apply.Request) string {
 	return DigestDesired(desired...)
 }
 
-// DigestDesired returns a digest of what is to be applied after a pause: another value of the same fields is another change.
+// DigestDesired returns a digest of the desired objects that a pause holds back: another value of the same fields is another change.
 func DigestDesired(desired ...any) string {
 	sum := sha256.New()
 	_ = json.NewEncoder(sum).Encode(desired) // An object of the API always has a JSON form.

@@ -89,7 +89,7 @@ func (c decider) wishRollback(mark holdMark) holdWish {
 	if changed, err := in.Spec.Changed(record, resource.ScopePods); err != nil || changed {
 		return holdWish{} // Another spec is to be applied first.
 	}
-	inputs, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
+	inputs, err := inputsOf(live)
 	if err != nil || in.reshapesPods(&inputs) {
 		return holdWish{} // As above.
 	}
@@ -137,7 +137,7 @@ func (c decider) failedDefaults(source *holdSource) string {
 	if changed, err := c.in.Spec.Changed(source.spec, resource.ScopePods); err != nil || changed {
 		return ""
 	}
-	is, err := resource.DecodeInputs(c.seen.Object.GetAnnotations()[appv1.AnnotationLastAppliedInputs])
+	is, err := inputsOf(c.seen.Object)
 	if err != nil {
 		return ""
 	}
@@ -160,7 +160,7 @@ func (c decider) staysBack() bool {
 
 // changedContent names the ConfigMaps and Secrets whose content differs between the live workload and a record.
 func changedContent(live client.Object, source *holdSource) string {
-	is, err := resource.DecodeInputs(live.GetAnnotations()[appv1.AnnotationLastAppliedInputs])
+	is, err := inputsOf(live)
 	if err != nil {
 		return ""
 	}

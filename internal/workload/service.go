@@ -80,7 +80,12 @@ func remainingGrace(grace time.Duration, in *Input, w *resource.Workload, obj cl
 			changed = at
 		}
 	}
-	return max(0, grace-seen.At.Sub(changed))
+	return timeLeft(grace, changed, seen.At)
+}
+
+// timeLeft returns the rest of a time that has begun, at most the whole time: the clocks may differ.
+func timeLeft(whole time.Duration, since, now time.Time) time.Duration {
+	return min(whole, max(0, whole-now.Sub(since)))
 }
 
 // addressGraces is how many times longer clients outside of the cluster wait for the address of a Service.
@@ -96,7 +101,7 @@ func (r *Reconciler) RemainingServiceGrace(service *corev1.Service, available, n
 	if awaitsAddress {
 		grace *= addressGraces
 	}
-	return min(grace, max(0, grace-now.Sub(since))) // The clocks may differ.
+	return timeLeft(grace, since, now)
 }
 
 // AvailableSince returns the time since when more than half of the wanted pods have been ready, by the ready pods that are known; the zero time if none

@@ -63,26 +63,19 @@ func (r *Reconciler) joinWave(ctx context.Context, in *Input, live *appsv1.Deplo
 		return &joined, err
 	}
 	today := r.Today.WithPresentDefaults(present, in.Spec, in.Name)
-	if in.hasTaken(live, &today) { // The record is part of the next decision, and so is what becomes of the resource.
+	recorded, ours := in.ownInputs(live)
+	switch {
+	case ours && recorded.HasPresentDefaults(in.Spec, &today): // The record is part of the next decision, and so is what becomes of the resource.
 		r.Waves.Decline(id, "")
 		return &joined, nil
-	}
-	if present.Unknown != "" || !in.canTake(live, &today) || !grant.Tried && !in.isFit(live, grant.Repairs) || len(in.errorsWith(&today, present.Sizes)) > 0 {
+	case present.Unknown != "", !ours, !in.canTake(live, &recorded, &today), !grant.Tried && !in.isFit(live, &recorded, grant.Repairs),
+		len(in.errorsWith(&today, present.Sizes)) > 0:
 		r.Waves.Decline(id, WaveState(in.Owner, today.DefaultsDigest()))
 		return &joined, nil
 	}
 	r.Waves.Try(id)
 	joined.wave, joined.awaitsWave = newWave(&grant, r.Clock.Now()), false
 	return &joined, nil
-}
-
-// hasTaken reports whether the record of the workload has today's defaults.
-func (in *Input) hasTaken(live *appsv1.Deployment, today *resource.BuildInputs) bool {
-	if live == nil || !metav1.IsControlledBy(live, in.Owner) || !in.OwnsRecord(live) {
-		return false
-	}
-	recorded, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
-	return err == nil && recorded.HasPresentDefaults(in.Spec, today)
 }
 
 // noteWave notes the end of a reconcile in which the workload takes defaults in a wave.
@@ -101,13 +94,19 @@ func newWave(grant *waves.Grant, at time.Time) resource.Wave {
 	return resource.Wave{Number: grant.Wave, Repairs: grant.Repairs, At: metav1.NewTime(at.UTC().Truncate(time.Second))}
 }
 
-// canTake reports whether the workload can take today's defaults, which it does not have, without another change.
-func (in *Input) canTake(live *appsv1.Deployment, today *resource.BuildInputs) bool {
-	if live == nil || !metav1.IsControlledBy(live, in.Owner) || !in.OwnsRecord(live) || in.Paused || in.Owner.GetAnnotations()[appv1.AnnotationHold] != "" {
-		return false
+// ownInputs returns the inputs in the record of a live Deployment; ours is false unless the owner controls the Deployment, and the record is the operator's
+// own.
+func (in *Input) ownInputs(live *appsv1.Deployment) (recorded resource.BuildInputs, ours bool) {
+	if live == nil || !metav1.IsControlledBy(live, in.Owner) || !in.OwnsRecord(live) {
+		return recorded, false
 	}
-	recorded, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
-	if err != nil || recorded.Kept || recorded.HasPresentDefaults(in.Spec, today) || in.reshapesPods(&recorded) || HasOwnRelease(in.Spec) {
+	recorded, err := inputsOf(live)
+	return recorded, err == nil
+}
+
+// canTake reports whether the workload can take today's defaults, which its recorded inputs do not have, without another change.
+func (in *Input) canTake(live *appsv1.Deployment, recorded, today *resource.BuildInputs) bool {
+	if in.Paused || in.Owner.GetAnnotations()[appv1.AnnotationHold] != "" || recorded.Kept || in.reshapesPods(recorded) || HasOwnRelease(in.Spec) {
 		return false
 	}
 	if refresh := in.Owner.GetAnnotations()[appv1.AnnotationRefresh]; refresh != "" && refresh != recorded.Refresh {
@@ -127,9 +126,8 @@ func HasOwnRelease(spec resource.Spec) bool {
 }
 
 // isFit reports whether the resource is ready, or is not because of the defaults that it took in an earlier wave, or has stalled and is repaired.
-func (in *Input) isFit(live *appsv1.Deployment, repairs bool) bool {
-	recorded, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
-	if err == nil && !recorded.Wave.IsZero() || in.markOf(live).ReplicaSet != "" {
+func (in *Input) isFit(live *appsv1.Deployment, recorded *resource.BuildInputs, repairs bool) bool {
+	if !recorded.Wave.IsZero() || in.markOf(live).ReplicaSet != "" {
 		return true
 	}
 	owner, ok := in.Owner.(reconciler.Resource)

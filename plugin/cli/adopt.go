@@ -191,8 +191,9 @@ type restartsError struct{ said string }
 // Error implements error.
 func (e *restartsError) Error() string { return e.said }
 
-// untilAdopted waits until the spec is in force, including all tiers that wait for an earlier one, and returns an obstacle as the error. changed is the resource before the annotation, with the version of the patch: an annotation is no change of the generation, so
-// that a refusal from before looks like a refusal from after.
+// untilAdopted waits until the spec is in force, including all tiers that wait for an earlier one, and returns an obstacle as the error. changed is the
+// resource before the annotation, with the version of the patch: an annotation is no change of the generation, so that a refusal from before looks like a
+// refusal from after.
 func (r *root) untilAdopted(ctx context.Context, c *clients, t target, changed *view.Resource, timeout time.Duration) error {
 	again := r.newRetrier(t.String(), timeout)
 	before := meta.FindStatusCondition(changed.Status.Conditions, appv1.ConditionApplied)

@@ -78,7 +78,7 @@ func (r *root) importAll(ctx context.Context, c *clients, arguments []string, o 
 }
 
 // importSeveral prints the Apps of Deployments. With goOn, a Deployment with an error does not keep the others from being printed: a Deployment of another
-// owner and a file that exists are left out, and any other error is one of the command.
+// owner and a file that exists are left out, and any other error fails the command.
 func (r *root) importSeveral(sources []*view.Source, o *importOptions, goOn bool) error {
 	printed, failed, differs := 0, 0, false
 	for _, from := range sources {

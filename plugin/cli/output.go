@@ -91,7 +91,7 @@ func outputFlag(cmd *cobra.Command, into *string, formats ...string) {
 	cmd.PreRunE = check
 }
 
-// watchFlag adds -w to a command with -o, whose formats are data but for those that are texts. Data is printed once.
+// watchFlag adds -w to a command with -o. A format other than texts is data, which is printed once: -w refuses the format.
 func watchFlag(cmd *cobra.Command, into *bool, output *string, texts ...string) {
 	cmd.Flags().BoolVarP(into, "watch", "w", false, "Go on, and show what changes.")
 	check := cmd.PreRunE

@@ -264,17 +264,24 @@ func followsSecrets(d *appsv1.Deployment) bool {
 	return strings.Contains(strings.Join(d.Spec.Template.Spec.Containers[0].Args, " "), "--follow-secrets")
 }
 
-// TestRunbooksElsewhere builds the overlay that docs/observability.md shows.
-func TestRunbooksElsewhere(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(harness.Root(), "docs/observability.md"))
+// overlayIn returns the overlay that a page shows after an opening.
+func overlayIn(t *testing.T, page, opening string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(harness.Root(), page))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, overlay, found := strings.Cut(string(page), "```yaml\n")
+	_, overlay, found := strings.Cut(string(text), opening)
 	overlay, _, closed := strings.Cut(overlay, "```")
 	if !found || !closed {
-		t.Fatal("docs/observability.md shows no overlay")
+		t.Fatalf("%s shows no overlay", page)
 	}
+	return overlay
+}
+
+// TestRunbooksElsewhere builds the overlay that docs/observability.md shows.
+func TestRunbooksElsewhere(t *testing.T) {
+	overlay := overlayIn(t, "docs/observability.md", "```yaml\n")
 	dir := t.TempDir()
 	tree, err := filepath.Rel(dir, harness.Root())
 	if err != nil {

@@ -210,16 +210,7 @@ func TestCertManagerHasAnAuthority(t *testing.T) {
 // TestRightsOfSwitchedOffFields builds the overlay that docs/security.md shows, and checks that the rights of the switched-off fields, and no
 // other ones, are gone.
 func TestRightsOfSwitchedOffFields(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(harness.Root(), "docs/security.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, overlay, found := strings.Cut(string(page), "```yaml\n# kustomization.yaml")
-	overlay, _, closed := strings.Cut(overlay, "```")
-	if !found || !closed {
-		t.Fatal("docs/security.md shows no overlay")
-	}
-	out, err := build(t, "#"+overlay)
+	out, err := build(t, "#"+overlayIn(t, "docs/security.md", "```yaml\n# kustomization.yaml"))
 	if err != nil {
 		t.Fatal(out)
 	}

@@ -97,6 +97,29 @@ func TestCloudManagerSchema(t *testing.T) {
 	}
 }
 
+// growVolumes grows the volumes of a database to 30Gi, and reads the StatefulSet that is created in place of the live one.
+func growVolumes(t *testing.T, cm *appv1.CloudManager, set *appsv1.StatefulSet) {
+	t.Helper()
+	was := set.UID
+	plane.Read(t, cm)
+	plane.Change(t, cm, func() { cm.Spec.DB.StatefulSet.Storage.Size = resource.MustParse("30Gi") })
+	plane.Until(t, set, func() error {
+		if set.DeletionTimestamp == nil {
+			return errors.New("the StatefulSet is not replaced")
+		}
+		return nil
+	})
+	// As the garbage collector does once the pods are no longer the StatefulSet's.
+	plane.Change(t, set, func() { set.Finalizers = nil })
+	plane.Until(t, set, func() error {
+		size := set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().String()
+		if set.UID == was || size != "30Gi" {
+			return fmt.Errorf("the volumes of the StatefulSet are of %s", size)
+		}
+		return nil
+	})
+}
+
 // TestCloudManagerGrowsAtItsNumberOfPods grows the volumes of a database whose number of pods the spec does not decide: the StatefulSet is
 // recreated with the number that it had, so that no pod is removed.
 func TestCloudManagerGrowsAtItsNumberOfPods(t *testing.T) {
@@ -136,22 +159,7 @@ func TestCloudManagerGrowsAtItsNumberOfPods(t *testing.T) {
 				setReadyPods(t, set, 3)
 			}
 			m.Idle(t)
-			was := set.UID
-			plane.Read(t, cm)
-			plane.Change(t, cm, func() { cm.Spec.DB.StatefulSet.Storage.Size = resource.MustParse("30Gi") })
-			plane.Until(t, set, func() error {
-				if set.DeletionTimestamp == nil {
-					return errors.New("the StatefulSet is not replaced")
-				}
-				return nil
-			})
-			plane.Change(t, set, func() { set.Finalizers = nil })
-			plane.Until(t, set, func() error {
-				if set.UID == was {
-					return errors.New("the StatefulSet is not recreated")
-				}
-				return nil
-			})
+			growVolumes(t, cm, set)
 			if got := *set.Spec.Replicas; got != c.want {
 				t.Errorf("the StatefulSet is recreated with %d pods, want %d", got, c.want)
 			}
@@ -174,23 +182,7 @@ func TestCloudManagerGrows(t *testing.T) {
 	plane.Read(t, set)
 	was := set.DeepCopy()
 
-	plane.Read(t, cm)
-	plane.Change(t, cm, func() { cm.Spec.DB.StatefulSet.Storage.Size = resource.MustParse("30Gi") })
-	plane.Until(t, set, func() error {
-		if set.DeletionTimestamp == nil {
-			return errors.New("the StatefulSet is not replaced")
-		}
-		return nil
-	})
-	// As the garbage collector does once the pods are no longer the StatefulSet's.
-	plane.Change(t, set, func() { set.Finalizers = nil })
-	plane.Until(t, set, func() error {
-		size := set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().String()
-		if set.UID == was.UID || size != "30Gi" {
-			return fmt.Errorf("the volumes of the StatefulSet are of %s", size)
-		}
-		return nil
-	})
+	growVolumes(t, cm, set)
 	if diff := cmp.Diff(was.Spec.Template, set.Spec.Template); diff != "" {
 		t.Errorf("the pods restart (-before +after):\n%s", diff)
 	}
