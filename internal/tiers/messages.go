@@ -6,5 +6,5 @@ const (
 	messageTierKept         = "Waiting for %[2]s to be available before updating %[1]s, which keeps its last applied spec"
 	messageTierPaused       = "A change of %s waits until the CloudManager is resumed: status.pending has it"
 	messageRemovingPrevious = "Removing %[2]s, which %[1]s replaces"
-	messageLendsService     = "%[1]s replaces %[2]s, which is removed in a minute at most: until then, clients of its Service can follow"
+	messageLendsService     = "%[1]s replaces %[2]s, which stays until the clients of its Service have had their time to follow"
 )

@@ -556,7 +556,7 @@ func TestSummarizeTiers(t *testing.T) {
 			func(p *Plan) { p.rename(identity1).lend(identity1) },
 			func(r *reconciler.Report) {
 				r.Pods.Ready, r.Pods.Reason, r.RetryAfter = false, appv1.ReasonProgressing, 20*time.Second
-				r.Pods.Message = "identity replaces old-identity, which is removed in a minute at most: until then, clients of its Service can follow"
+				r.Pods.Message = "identity replaces old-identity, which stays until the clients of its Service have had their time to follow"
 			},
 		},
 		"not ready, with an earlier name": {
