@@ -111,6 +111,7 @@ func serviceInTheWay(remedy func(*appv1.AppSpec)) func(*testing.T, string) {
 			s.renames()
 			return
 		}
+		s.settles() // The new port has rolled the pods.
 		s.change(remedy)
 		s.ready()
 		s.keeps()
