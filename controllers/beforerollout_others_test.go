@@ -5,6 +5,7 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -176,6 +177,46 @@ func TestCommandOfReturnedSpec(t *testing.T) {
 		w.endJob(batchv1.JobComplete)
 		w.settle(name)
 		if w.image() != "nginx:2" {
+			t.Errorf("the Deployment runs %s", w.image())
+		}
+	})
+}
+
+// TestCommandOfSpecThatWasLeft has the command of a change fail, and takes the change back: when the change comes again, its command runs again, and no
+// pod was replaced meanwhile.
+func TestCommandOfSpecThatWasLeft(t *testing.T) {
+	forNames(t, heldKinds(), func(t *testing.T, name string) {
+		w := newCommandWorld(t, name)
+		for round := range 2 {
+			before := w.latestJob()
+			w.clock.SetTime(w.clock.Now().Add(time.Minute))
+			w.setSpec(name, commandSpecOf(name, "nginx:3"))
+			w.settle(name)
+			if w.latestJob() == before {
+				t.Fatalf("round %d: the change has no Job of its own", round)
+			}
+			w.endJob(batchv1.JobFailed)
+			w.settle(name)
+			w.stands("the command has failed", name, "Applied=False/BeforeRolloutFailed")
+			failed, template := w.latestJob(), w.deployment().Spec.Template
+			w.setSpec(name, commandSpecOf(name, "nginx:2"))
+			w.settle(name)
+			w.stands("taken back", name, "Applied=True/Applied")
+			if is := w.deployment().Spec.Template; w.latestJob() != failed || !equality.Semantic.DeepEqual(is, template) {
+				t.Errorf("round %d: the latest Job is %s, the pod template %+v", round, w.latestJob(), is)
+			}
+			w.requests = nil
+			w.settle(name)
+			if len(w.requests) > 0 {
+				t.Errorf("round %d, at rest: %q", round, w.requests)
+			}
+		}
+		w.clock.SetTime(w.clock.Now().Add(time.Minute))
+		w.setSpec(name, commandSpecOf(name, "nginx:3"))
+		w.settle(name)
+		w.endJob(batchv1.JobComplete)
+		w.settle(name)
+		if w.image() != "nginx:3" {
 			t.Errorf("the Deployment runs %s", w.image())
 		}
 	})

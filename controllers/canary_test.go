@@ -3,6 +3,7 @@ package controllers
 import (
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -273,6 +274,41 @@ func TestCanaryAborted(t *testing.T) {
 		w.settle(name)
 		w.runs("the field is removed", "nginx:4", "")
 	})
+}
+
+// TestCanaryAndInvalidDefaults has AppDefaults change so that the App cannot have them, while its canary waits: the canary has the defaults of before,
+// and is promoted or aborted.
+func TestCanaryAndInvalidDefaults(t *testing.T) {
+	for _, name := range []string{"App", "ModelBox"} {
+		for _, way := range []string{appv1.AnnotationPromote, appv1.AnnotationAbort} {
+			t.Run(name+" "+path.Base(way), func(t *testing.T) {
+				w := newWorld(t, newStored(t, kindNamed(t, name), withField(canarySpecOf(name, "nginx:1", byHand), `"revisionHistoryLimit":0`)))
+				w.generations = true
+				w.setDefaults("platform", `{"defaults":{"podAnnotations":{"a":"1"}}}`)
+				w.settle(name)
+				w.run(name, w.replicaSet("web-1"))
+				w.settle(name)
+				w.setSpec(name, withField(canarySpecOf(name, "nginx:2", byHand), `"revisionHistoryLimit":0`))
+				w.settle(name)
+				w.runCanary()
+				w.settle(name)
+				w.setDefaults("platform", `{"defaults":{"rollback":"OnStall","podAnnotations":{"a":"2"}}}`)
+				w.settle(name)
+				w.runs("with other defaults", "nginx:1", "nginx:2")
+				w.stands("with other defaults", name, "Applied=False/Canary", "CanaryReady=True/Ready")
+				w.annotate(name, way, string(w.canary().UID))
+				w.settle(name)
+				image, standing := "nginx:2", "Applied=True/Applied"
+				if way == appv1.AnnotationAbort {
+					image, standing = "nginx:1", "Applied=False/RolledBack"
+				}
+				w.stands("ended", name, standing)
+				if got := w.deployment().Spec.Template; w.image() != image || got.Annotations["a"] != "1" {
+					t.Errorf("the Deployment runs %s, with %v", w.image(), got.Annotations)
+				}
+			})
+		}
+	}
 }
 
 // TestCanaryStalls has a canary miss its deadline: the resource is stalled, or, with rollbacks, the canary is aborted.

@@ -1,8 +1,12 @@
 package controllers
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/stored"
@@ -62,6 +66,38 @@ func TestAChangeDoesNotOpenAStop(t *testing.T) {
 					t.Errorf("with corrected defaults, %d Apps have them: %s", got, f.rolledOut())
 				}
 			})
+		}
+	}
+}
+
+// TestARefusedChangeStopsNoRollout has an App stall with an invalid spec of its own, long after it took the defaults in a wave: the finished rollout stays
+// finished, and changed defaults reach all others, there and back.
+func TestARefusedChangeStopsNoRollout(t *testing.T) {
+	f := newFleet(t, 3, plainApp, inWaves("1", "3", "0s"))
+	f.setDefaults("platform", inWaves("2", "3", "0s"))
+	f.waveWith(3)
+	if got := len(f.with("2")); got != 3 || f.rolledOut() != "True/RolledOut" {
+		t.Fatalf("%d Apps have the defaults: %s", got, f.rolledOut())
+	}
+	f.pass(time.Hour)
+	app := &stored.App{}
+	app.Name = f.names[0]
+	f.read(app)
+	app.Generation++
+	setStoredSpec(t, app, `{"image":"nginx:2","replicas":1,"rollback":"OnStall","revisionHistoryLimit":0}`)
+	f.update(app)
+	f.everyApp()
+	f.look()
+	if f.read(app); app.Condition(appv1.ConditionStalled).Status != metav1.ConditionTrue || f.rolledOut() != "True/RolledOut" {
+		t.Errorf("after a refused change, the rollout is %s, the App %+v", f.rolledOut(), app.Condition(appv1.ConditionStalled))
+	}
+	for _, value := range []string{"3", "2"} {
+		f.setDefaults("platform", inWaves(value, "3", "0s"))
+		f.waveWith(3)
+		for _, name := range f.names[1:] {
+			if !slices.Contains(f.with(value), name) {
+				t.Errorf("%s does not have the defaults %s: %s", name, value, f.rolledOut())
+			}
 		}
 	}
 }

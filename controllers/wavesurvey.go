@@ -185,7 +185,7 @@ func (s *survey) newMember(ctx context.Context, k *kind, obj stored.Observed, in
 	}
 	made := waves.Member{
 		ID: id, UID: obj.GetUID(), Current: judged.current, Granted: grant.Wave, GrantedAt: grant.At, Refused: grant.Refused, Exempt: judged.exempt || obj.GetDeletionTimestamp() != nil,
-		RolledBack: judged.rolledBack, RolledBackEarlier: judged.rolledBackEarlier,
+		RolledBack: judged.rolledBack, RolledBackEarlier: judged.rolledBackEarlier, Changed: judged.changed,
 	}
 	if wave := judged.wave; !wave.IsZero() {
 		made.Wave, made.TakenAt, made.Repairs = wave.Number, wave.At.Time, wave.Repairs

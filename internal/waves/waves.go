@@ -37,6 +37,8 @@ type Member struct {
 	// RolledBack is true if the present defaults have failed, and RolledBackEarlier if others have: the resource has gone back to the
 	// defaults of before.
 	RolledBack, RolledBackEarlier bool
+	// Changed is true while the present spec of the resource is not in force: the resource may have stalled with a change of its own.
+	Changed bool
 	// Exempt is true for a resource that the rollout leaves out, whatever its state, and Invalid for a resource that cannot take the defaults.
 	Exempt, Invalid bool
 	// Granted is the number of the wave of a grant, from the decision that the resource takes the defaults until its record has them; 0 for none.
@@ -103,7 +105,7 @@ func Decide(r *Rollout) Decision {
 		m := &r.Members[i]
 		if r.hasStalled(m, made.Wave) {
 			made.Stalled = append(made.Stalled, m.ID)
-			if !m.hasFailed() {
+			if !r.hasFailed(m) {
 				made.Late = append(made.Late, m.ID)
 			}
 		}
@@ -151,15 +153,26 @@ func Decide(r *Rollout) Decision {
 
 // hasStalled reports whether the present defaults, taken in a wave, have made a resource fail, or, in the latest wave, keep it from the end of its soak.
 func (r *Rollout) hasStalled(m *Member, latest int32) bool {
-	return !m.isLeftAlone() && !m.Repairs && (m.hasFailed() || !m.Exempt && r.isLate(m, latest))
+	return !m.isLeftAlone() && !m.Repairs && (r.hasFailed(m) || !m.Exempt && r.isLate(m, latest))
 }
 
-// hasFailed reports whether a resource has gone back from the present defaults, cannot be written with them, or has stalled since it took them in a wave.
-func (m *Member) hasFailed() bool {
+// hasFailed reports whether a resource has gone back from the present defaults, cannot be written with them, or has stalled by them.
+func (r *Rollout) hasFailed(m *Member) bool {
 	if m.Granted > 0 { // A condition is about the former defaults.
 		return m.Refused
 	}
-	return m.RolledBack || m.Current && m.Wave > 0 && m.Reported && m.Stalled
+	return m.RolledBack || m.Current && m.Wave > 0 && m.Reported && m.Stalled && !r.hasOwnTrouble(m)
+}
+
+// hasOwnTrouble reports whether a resource has stalled with a change of its own that is not in force, and was ready until long after it took its
+// defaults.
+func (r *Rollout) hasOwnTrouble(m *Member) bool {
+	return m.Changed && m.Stalled && m.Reported && r.fellLater(m)
+}
+
+// fellLater reports whether a resource has lost its readiness too long after it took its defaults for these to be the cause.
+func (r *Rollout) fellLater(m *Member) bool {
+	return m.WasReady && m.Since.After(m.TakenAt.Add(r.Soak+failTime))
 }
 
 // isLate reports whether the time of a resource of the latest wave for its soak is over, or the time to take the defaults.
@@ -167,7 +180,7 @@ func (r *Rollout) isLate(m *Member, latest int32) bool {
 	if m.Granted > 0 {
 		return r.stuckLeft(m) <= 0
 	}
-	return m.Current && m.Wave > 0 && m.Wave == latest && !r.hasSoaked(m) && r.stuckLeft(m) <= 0
+	return m.Current && m.Wave > 0 && m.Wave == latest && !r.hasOwnTrouble(m) && !r.hasSoaked(m) && r.stuckLeft(m) <= 0
 }
 
 // isBusy reports whether a resource with the present defaults keeps the next wave from beginning.
@@ -177,7 +190,7 @@ func (r *Rollout) isBusy(m *Member, latest int32) bool {
 		return false
 	case m.Granted > 0:
 		return true
-	case m.Wave == 0 || m.Wave != latest || m.isLeftAlone() || m.Repairs && m.Reported && m.Stalled:
+	case m.Wave == 0 || m.Wave != latest || m.isLeftAlone() || r.hasOwnTrouble(m) || m.Repairs && m.Reported && m.Stalled:
 		return false
 	}
 	return !r.hasSoaked(m)
@@ -217,7 +230,7 @@ func (r *Rollout) isOut(m *Member) bool {
 	case !m.Reported || !m.WasReady:
 		return true
 	}
-	return !m.Ready && !m.Since.After(m.TakenAt.Add(r.Soak+failTime))
+	return !m.Ready && !r.fellLater(m)
 }
 
 // hasSoaked reports whether a resource with the present defaults has been ready for the soak since it took them.

@@ -88,7 +88,13 @@ type release struct {
 // releaseByJob decides whether a valid spec waits for its command.
 func (c decider) releaseByJob(want *decision, present *builtSpec) (release, error) {
 	spec := c.in.beforeRollout()
-	if spec == nil || c.in.Paused || present.workload.TemplateKept || !c.startsRollout(present) || c.abortInForce(present) != nil {
+	switch {
+	case spec == nil, c.in.Paused, present.workload.TemplateKept:
+		return release{present: present}, nil
+	case !c.startsRollout(present):
+		recorded, err := c.leaveJob(present)
+		return release{present: recorded}, err
+	case c.abortInForce(present) != nil:
 		return release{present: present}, nil
 	}
 	name := c.awaitedJob(present)
@@ -232,6 +238,19 @@ func (c decider) awaitedJob(present *builtSpec) string {
 		return latest.Name
 	}
 	return rollout.JobAfter(latest.Name)
+}
+
+// leaveJob returns the present workload, whose pods are in force. The record has the latest Job even if that is about another spec, which was left
+// before its rollout: the spec has another Job when it comes back.
+func (c decider) leaveJob(present *builtSpec) (*builtSpec, error) {
+	if len(c.seen.jobs) == 0 {
+		return present, nil
+	}
+	latest := &c.seen.jobs[0]
+	if latest.Name == present.inputs.Job || latest.Annotations[appv1.AnnotationRollout] == c.rolloutOfJob(present).Cause {
+		return present, nil
+	}
+	return c.recordJob(present, latest.Name)
 }
 
 // recordJob returns the present workload with the name of the Job that has run in its record.

@@ -36,27 +36,40 @@ func (r *Reconciler) takeDefaults(ctx context.Context, in *Input) (*Input, error
 	if err != nil {
 		return nil, err
 	}
-	return joined.withDefaults(joined.defaultsInForce(live, resource.TakeDefaults(&present, in.Spec))), nil
+	defaults, err := r.defaultsInForce(ctx, joined, live, resource.TakeDefaults(&present, in.Spec))
+	if err != nil {
+		return nil, err
+	}
+	return joined.withDefaults(defaults), nil
 }
 
-// defaultsInForce returns the defaults that the present spec has: the recorded ones of a live Deployment with the same spec, else today's.
-func (in *Input) defaultsInForce(live *appsv1.Deployment, today resource.DefaultsRecord) resource.DefaultsRecord {
-	if live == nil || !metav1.IsControlledBy(live, in.Owner) || !in.OwnsRecord(live) || !in.wave.IsZero() {
-		return today
+// defaultsInForce returns the defaults that the present spec has: the recorded ones of a live Deployment with the same spec, or of the canary that runs
+// the spec, else today's.
+func (r *Reconciler) defaultsInForce(ctx context.Context, in *Input, live *appsv1.Deployment, today resource.DefaultsRecord) (resource.DefaultsRecord, error) {
+	recorded, ours := in.ownInputs(live)
+	if !ours || !in.wave.IsZero() {
+		return today, nil
 	}
-	recorded, err := inputsOf(live)
+	if mark := in.markOf(live); mark.ReplicaSet != "" || in.runs(live, &recorded) { // With a mark, the spec waits for the end of a hold.
+		return recorded.Defaults, nil
+	}
+	if in.Spec.Release().Canary == nil {
+		return today, nil
+	}
+	canary, err := GetOrNil(ctx, r.Client, client.ObjectKey{Namespace: live.Namespace, Name: resource.CanaryName(in.Name)}, &appsv1.Deployment{})
 	if err != nil {
-		return today
+		return "", err
 	}
-	if mark := in.markOf(live); mark.ReplicaSet != "" { // The spec waits for the end of a hold.
-		return recorded.Defaults
+	if recorded, ours = in.ownInputs(canary); ours && in.runs(canary, &recorded) {
+		return recorded.Defaults, nil
 	}
+	return today, nil
+}
+
+// runs reports whether the pods of a Deployment with recorded inputs run the present spec.
+func (in *Input) runs(live *appsv1.Deployment, recorded *resource.BuildInputs) bool {
 	refresh := in.Owner.GetAnnotations()[appv1.AnnotationRefresh]
-	changed, err := in.Spec.Changed(recordOf(live), resource.ScopePods)
-	if err == nil && changed || in.reshapesPods(&recorded) || refresh != "" && refresh != recorded.Refresh {
-		return today
-	}
-	return recorded.Defaults
+	return !HasPendingChange(in.Spec, live) && !in.reshapesPods(recorded) && (refresh == "" || refresh == recorded.Refresh)
 }
 
 // reliableDefaults returns the recorded defaults that count of a live workload object, whose record others can edit under any name. ok is

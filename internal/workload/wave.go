@@ -199,3 +199,9 @@ func RolledBackFrom(k resource.Kind, live *appsv1.Deployment, digest string) (pr
 	others = mark.failedWithOthers(digest)
 	return !others, others
 }
+
+// HasPendingChange reports whether the spec of a resource differs from the spec that its live Deployment was built from.
+func HasPendingChange(spec resource.Spec, live *appsv1.Deployment) bool {
+	changed, err := spec.Changed(recordOf(live), resource.ScopePods)
+	return err == nil && changed
+}
