@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -182,42 +183,67 @@ func TestCommandOfReturnedSpec(t *testing.T) {
 	})
 }
 
-// TestCommandOfSpecThatWasLeft has the command of a change fail, and takes the change back: when the change comes again, its command runs again, and no
-// pod was replaced meanwhile.
+// TestCommandOfSpecThatWasLeft has the command of a change fail, and takes the change back, with the command or without it: when the change comes again,
+// its command runs again, and no pod was replaced meanwhile. A janitor that deletes Jobs meanwhile changes nothing of that.
 func TestCommandOfSpecThatWasLeft(t *testing.T) {
 	forNames(t, heldKinds(), func(t *testing.T, name string) {
-		w := newCommandWorld(t, name)
-		for round := range 2 {
-			before := w.latestJob()
-			w.clock.SetTime(w.clock.Now().Add(time.Minute))
-			w.setSpec(name, commandSpecOf(name, "nginx:3"))
-			w.settle(name)
-			if w.latestJob() == before {
-				t.Fatalf("round %d: the change has no Job of its own", round)
+		for _, back := range []string{"with the command", "without the command"} {
+			for _, janitor := range []string{"never", "before a reconcile", "after a reconcile"} {
+				t.Run(back+" "+janitor, func(t *testing.T) {
+					w := newCommandWorld(t, name)
+					if janitor != "never" {
+						t.Cleanup(func() { w.script.text.Reset() }) // The story is the same.
+					}
+					former := commandSpecOf(name, "nginx:2")
+					if back == "without the command" {
+						former = flowSpec(name, "nginx:2", onePort)
+					}
+					template := w.deployment().Spec.Template
+					var ran []string
+					for range 3 {
+						w.clock.SetTime(w.clock.Now().Add(time.Minute))
+						w.setSpec(name, commandSpecOf(name, "nginx:3"))
+						w.settle(name)
+						job := w.latestJob()
+						w.endJob(batchv1.JobFailed)
+						w.settle(name)
+						w.settle(name)
+						w.stands("the command has failed", name, "Applied=False/BeforeRolloutFailed")
+						if ran = append(ran, job); w.latestJob() != job {
+							t.Errorf("after Job %s, Job %s runs", job, w.latestJob())
+						}
+						w.setSpec(name, former)
+						w.settle(name)
+						w.stands("taken back", name, "Applied=True/Applied")
+						if jobs := w.jobs(); janitor != "never" {
+							w.remove(&jobs[len(jobs)-1])
+						}
+						if janitor == "after a reconcile" {
+							w.settle(name)
+						}
+						w.requests = nil
+						if janitor != "before a reconcile" {
+							if w.settle(name); len(w.requests) > 0 {
+								t.Errorf("at rest: %q", w.requests)
+							}
+						}
+					}
+					if is := w.deployment().Spec.Template; !equality.Semantic.DeepEqual(is, template) {
+						t.Errorf("the pod template is %+v", is)
+					}
+					if janitor == "never" && len(slices.Compact(slices.Sorted(slices.Values(ran)))) != 3 {
+						t.Errorf("the Jobs are %q", ran)
+					}
+					w.clock.SetTime(w.clock.Now().Add(time.Minute))
+					w.setSpec(name, commandSpecOf(name, "nginx:3"))
+					w.settle(name)
+					w.endJob(batchv1.JobComplete)
+					w.settle(name)
+					if w.image() != "nginx:3" {
+						t.Errorf("the Deployment runs %s", w.image())
+					}
+				})
 			}
-			w.endJob(batchv1.JobFailed)
-			w.settle(name)
-			w.stands("the command has failed", name, "Applied=False/BeforeRolloutFailed")
-			failed, template := w.latestJob(), w.deployment().Spec.Template
-			w.setSpec(name, commandSpecOf(name, "nginx:2"))
-			w.settle(name)
-			w.stands("taken back", name, "Applied=True/Applied")
-			if is := w.deployment().Spec.Template; w.latestJob() != failed || !equality.Semantic.DeepEqual(is, template) {
-				t.Errorf("round %d: the latest Job is %s, the pod template %+v", round, w.latestJob(), is)
-			}
-			w.requests = nil
-			w.settle(name)
-			if len(w.requests) > 0 {
-				t.Errorf("round %d, at rest: %q", round, w.requests)
-			}
-		}
-		w.clock.SetTime(w.clock.Now().Add(time.Minute))
-		w.setSpec(name, commandSpecOf(name, "nginx:3"))
-		w.settle(name)
-		w.endJob(batchv1.JobComplete)
-		w.settle(name)
-		if w.image() != "nginx:3" {
-			t.Errorf("the Deployment runs %s", w.image())
 		}
 	})
 }

@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -43,6 +44,9 @@ func newServedKind[T reconciler.Resource](
 		return func(ctx context.Context, obj T, undecodable error) (reconciler.Report, error) {
 			spec, paused, status := partsOf(obj)
 			done, err := d.Reconcile(ctx, workload.NewServedInput(of, obj, spec, paused, undecodable, d.Disabled, status.workloadStatus()))
+			if !reconciler.IsReady(&done.Report, err) {
+				workload.NoteLoss(&done.Status.Defaults, meta.FindStatusCondition(obj.CommonStatus().Conditions, appv1.ConditionReady), d.Clock.Now())
+			}
 			status.set(&done.Status)
 			return done.Report, err
 		}

@@ -31,10 +31,10 @@ type judgement struct {
 	record     [sha256.Size]byte
 	version    string
 	// current is true if the record has the present defaults, whose digest is digest. exempt is true for a resource that is left out by its spec
-	// or by its record, and changed for a resource whose present spec is not in force. wave is the wave of the record.
-	current, exempt, changed bool
-	digest                   string
-	wave                     resource.Wave
+	// or by its record. wave is the wave of the record.
+	current, exempt bool
+	digest          string
+	wave            resource.Wave
 	// rolledBack is true after a rollback from the present defaults, and rolledBackEarlier after a rollback from others.
 	rolledBack, rolledBackEarlier bool
 }
@@ -100,11 +100,7 @@ func sumRecords(live *appsv1.Deployment) [sha256.Size]byte {
 	case children.IsPartial(live):
 		return sha256.Sum256([]byte(live.ResourceVersion))
 	}
-	sum := sha256.New()
-	for _, name := range []string{appv1.AnnotationLastAppliedInputs, appv1.AnnotationHeld, appv1.AnnotationLastAppliedSpec} {
-		_, _ = sum.Write([]byte(live.Annotations[name] + "\n")) // A hash returns no error.
-	}
-	return [sha256.Size]byte(sum.Sum(nil))
+	return sha256.Sum256([]byte(live.Annotations[appv1.AnnotationLastAppliedInputs] + "\n" + live.Annotations[appv1.AnnotationHeld]))
 }
 
 // findJudgement returns the judgement of the survey before for a state, nil for none.
@@ -153,7 +149,6 @@ func newJudgement(k *kind, obj stored.Observed, live *appsv1.Deployment, in *nam
 		return made
 	}
 	made.wave, made.current = used.Wave, used.HasPresentDefaults(spec, &today)
-	made.changed = workload.HasPendingChange(spec, live)
 	made.exempt = used.Kept || workload.HasOwnRelease(spec) || isPaused(typed)
 	return made
 }

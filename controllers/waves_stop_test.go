@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -70,34 +72,77 @@ func TestAChangeDoesNotOpenAStop(t *testing.T) {
 	}
 }
 
-// TestARefusedChangeStopsNoRollout has an App stall with an invalid spec of its own, long after it took the defaults in a wave: the finished rollout stays
-// finished, and changed defaults reach all others, there and back.
+// TestARefusedChangeStopsNoRollout has an App stall with a spec of its own that is invalid, in its pods or around them, long after it took the defaults in a
+// wave: the finished rollout stays finished, also once the change is taken back, and changed defaults reach all others, there and back.
 func TestARefusedChangeStopsNoRollout(t *testing.T) {
-	f := newFleet(t, 3, plainApp, inWaves("1", "3", "0s"))
-	f.setDefaults("platform", inWaves("2", "3", "0s"))
-	f.waveWith(3)
-	if got := len(f.with("2")); got != 3 || f.rolledOut() != "True/RolledOut" {
-		t.Fatalf("%d Apps have the defaults: %s", got, f.rolledOut())
-	}
-	f.pass(time.Hour)
-	app := &stored.App{}
-	app.Name = f.names[0]
-	f.read(app)
-	app.Generation++
-	setStoredSpec(t, app, `{"image":"nginx:2","replicas":1,"rollback":"OnStall","revisionHistoryLimit":0}`)
-	f.update(app)
-	f.everyApp()
-	f.look()
-	if f.read(app); app.Condition(appv1.ConditionStalled).Status != metav1.ConditionTrue || f.rolledOut() != "True/RolledOut" {
-		t.Errorf("after a refused change, the rollout is %s, the App %+v", f.rolledOut(), app.Condition(appv1.ConditionStalled))
-	}
-	for _, value := range []string{"3", "2"} {
-		f.setDefaults("platform", inWaves(value, "3", "0s"))
-		f.waveWith(3)
-		for _, name := range f.names[1:] {
-			if !slices.Contains(f.with(value), name) {
-				t.Errorf("%s does not have the defaults %s: %s", name, value, f.rolledOut())
+	for what, spec := range map[string]string{
+		"pods":        `{"image":"nginx:2","replicas":1,"rollback":"OnStall","revisionHistoryLimit":0}`,
+		"around them": `{"image":"nginx:1","replicas":1,"rollback":"OnStall","revisionHistoryLimit":0}`,
+	} {
+		t.Run(what, func(t *testing.T) {
+			f := newFleet(t, 3, plainApp, inWaves("1", "3", "1m"))
+			f.setDefaults("platform", inWaves("2", "3", "1m"))
+			f.waveWith(4)
+			if got := len(f.with("2")); got != 3 || f.rolledOut() != "True/RolledOut" {
+				t.Fatalf("%d Apps have the defaults: %s", got, f.rolledOut())
 			}
+			f.pass(time.Hour)
+			app := &stored.App{}
+			app.Name = f.names[0]
+			change := func(spec string) {
+				f.read(app)
+				app.Generation++
+				setStoredSpec(t, app, spec)
+				f.update(app)
+				f.look() // Before the reconcile of the App.
+				f.everyApp()
+				f.look()
+				if f.rolledOut() != "True/RolledOut" {
+					t.Errorf("with %s, the rollout is %s", spec, f.rolledOut())
+				}
+			}
+			change(spec)
+			if f.read(app); app.Condition(appv1.ConditionStalled).Status != metav1.ConditionTrue {
+				t.Errorf("the App is %+v", app.Condition(appv1.ConditionStalled))
+			}
+			change(plainApp)
+			if f.read(app); app.Condition(appv1.ConditionReady).Status != metav1.ConditionTrue {
+				t.Errorf("the App is %+v", app.Condition(appv1.ConditionReady))
+			}
+			f.pass(time.Minute)
+			change(spec)
+			for _, value := range []string{"3", "2"} {
+				f.setDefaults("platform", inWaves(value, "3", "1m"))
+				f.waveWith(4)
+				for _, name := range f.names[1:] {
+					if !slices.Contains(f.with(value), name) {
+						t.Errorf("%s does not have the defaults %s: %s", name, value, f.rolledOut())
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestALossOfReadinessStopsNoRollout has an App of the latest wave lose its readiness for a while, long after the rollout has ended, as a drained node
+// makes it.
+func TestALossOfReadinessStopsNoRollout(t *testing.T) {
+	f := newFleet(t, 2, plainApp, inWaves("1", "2", "1m"))
+	f.setDefaults("platform", inWaves("2", "2", "1m"))
+	f.waveWith(4)
+	f.pass(time.Hour)
+	for round := range 2 {
+		f.setPods(f.names[0], func(d *appsv1.Deployment) { play.SetRollingOut(d, corev1.ConditionTrue, "ReplicaSetUpdated") })
+		f.everyApp()
+		f.look()
+		if f.rolledOut() != "True/RolledOut" {
+			t.Errorf("round %d: the rollout is %s", round, f.rolledOut())
+		}
+		f.setPods(f.names[0], play.SetAvailable)
+		f.pass(time.Second)
+		f.everyApp()
+		if f.look(); f.rolledOut() != "True/RolledOut" {
+			t.Errorf("round %d, ready again: the rollout is %s", round, f.rolledOut())
 		}
 	}
 }

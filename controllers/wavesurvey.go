@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -185,7 +186,7 @@ func (s *survey) newMember(ctx context.Context, k *kind, obj stored.Observed, in
 	}
 	made := waves.Member{
 		ID: id, UID: obj.GetUID(), Current: judged.current, Granted: grant.Wave, GrantedAt: grant.At, Refused: grant.Refused, Exempt: judged.exempt || obj.GetDeletionTimestamp() != nil,
-		RolledBack: judged.rolledBack, RolledBackEarlier: judged.rolledBackEarlier, Changed: judged.changed,
+		RolledBack: judged.rolledBack, RolledBackEarlier: judged.rolledBackEarlier,
 	}
 	if wave := judged.wave; !wave.IsZero() {
 		made.Wave, made.TakenAt, made.Repairs = wave.Number, wave.At.Time, wave.Repairs
@@ -195,17 +196,7 @@ func (s *survey) newMember(ctx context.Context, k *kind, obj stored.Observed, in
 		}
 	}
 	made.Repairs = made.Repairs || made.Granted > 0 && grant.Repairs
-	if ready := obj.Condition(appv1.ConditionReady); ready != nil {
-		made.Ready, made.Since = ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == obj.GetGeneration(), ready.LastTransitionTime.Time
-	}
-	if stalled := obj.Condition(appv1.ConditionStalled); stalled != nil {
-		made.Stalled = stalled.Status == metav1.ConditionTrue
-	}
-	if is := obj.Defaults(); is != nil {
-		made.Invalid = is.Invalid != ""
-		made.Reported = made.Wave > 0 && is.Wave != nil && is.Wave.Time.Equal(made.TakenAt)
-		made.WasReady = made.Reported && is.WasReady
-	}
+	s.addConditions(&made, obj)
 	if obj.GetAnnotations()[appv1.AnnotationHold] != "" {
 		made.Exempt = true
 	}
@@ -213,6 +204,33 @@ func (s *survey) newMember(ctx context.Context, k *kind, obj stored.Observed, in
 		made.Exempt = true
 	}
 	return made, judged, nil
+}
+
+// addConditions adds what follows from the status of a resource. A resource was ready until now if its status is about an earlier spec.
+func (s *survey) addConditions(m *waves.Member, obj stored.Observed) {
+	if stalled := obj.Condition(appv1.ConditionStalled); stalled != nil {
+		m.Stalled = stalled.Status == metav1.ConditionTrue
+	}
+	if applied := obj.Condition(appv1.ConditionApplied); applied != nil {
+		m.Unapplied = applied.Status == metav1.ConditionFalse
+	}
+	if is := obj.Defaults(); is != nil {
+		m.Invalid = is.Invalid != ""
+		m.Reported = m.Wave > 0 && is.Wave != nil && is.Wave.Time.Equal(m.TakenAt)
+		m.WasReady, m.ReadyFor = m.Reported && is.WasReady, time.Duration(is.ReadySeconds)*time.Second
+	}
+	ready := obj.Condition(appv1.ConditionReady)
+	if ready == nil {
+		return
+	}
+	m.Since = ready.LastTransitionTime.Time
+	switch is := ready.Status == metav1.ConditionTrue; {
+	case is && ready.ObservedGeneration == obj.GetGeneration():
+		m.Ready = true
+	case is:
+		now := s.deps.Clock.Now()
+		m.ReadyFor, m.Since = max(m.ReadyFor, workload.ReadyFor(ready, m.TakenAt, now)), now
+	}
 }
 
 // ownDeployment returns a Deployment, nil for a Deployment of another controller.

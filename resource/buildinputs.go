@@ -48,7 +48,8 @@ type BuildInputs struct {
 	Kept bool `json:"kept,omitempty"`
 	// Wave is the wave in which the defaults were taken, the zero value if they were taken with a change of the resource. It shapes nothing.
 	Wave Wave `json:"wave,omitzero"`
-	// Job is the name of the Job that ran before the rollout, empty if none did. It shapes nothing, and stays until another Job has run.
+	// Job is the name of the latest Job before a rollout when the pods took the spec, empty for none. It shapes nothing. The Job may be about another
+	// spec, which was left before its rollout.
 	Job string `json:"job,omitempty"`
 }
 

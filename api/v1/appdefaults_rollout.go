@@ -101,4 +101,10 @@ type WaveInUse struct {
 	// wasReady is true once the resource was ready with the defaults that it took in a wave.
 	// +optional
 	WasReady bool `json:"wasReady,omitempty"`
+
+	// readySeconds is the longest time in seconds for which the resource was ready with the defaults that it took in a wave, before it lost its
+	// readiness. It is absent until then.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ReadySeconds int64 `json:"readySeconds,omitempty"`
 }

@@ -180,6 +180,7 @@ func (r *Reconciler[T]) Reconcile(ctx context.Context, req reconcile.Request) (r
 		return reconcile.Result{RequeueAfter: postponed.After}, nil
 	}
 	setStatusConditions(obj, &report, err)
+	stampTransitions(obj.CommonStatus().Conditions, before.CommonStatus().Conditions, r.Clock.Now())
 	wait, patchErr := r.patchStatus(ctx, before, obj, report.Event.Reason != "")
 	if patchErr == nil && wait == 0 {
 		r.emitEvent(before, obj, &report)

@@ -46,6 +46,15 @@ func setStatusConditions(obj Resource, report *Report, err error) {
 	}
 }
 
+// stampTransitions sets the time of the conditions whose status differs from before: meta.SetStatusCondition has the time of the machine.
+func stampTransitions(conditions, before []metav1.Condition, now time.Time) {
+	for i := range conditions {
+		if was := meta.FindStatusCondition(before, conditions[i].Type); was == nil || was.Status != conditions[i].Status {
+			conditions[i].LastTransitionTime = metav1.NewTime(now)
+		}
+	}
+}
+
 // appliedCondition returns the condition Applied: that of the pods, unless an auxiliary object has a problem.
 func appliedCondition(report *Report, ofPods metav1.Condition) metav1.Condition {
 	if ofPods.Status == metav1.ConditionTrue && report.Auxiliary.Reason != "" {
@@ -97,6 +106,12 @@ func readyCondition(report *Report, applied *metav1.Condition, err error) metav1
 		ready.Status = metav1.ConditionTrue
 	}
 	return ready
+}
+
+// IsReady reports whether the condition Ready is True by the report and the error of the steps.
+func IsReady(report *Report, err error) bool {
+	applied := podsAppliedCondition(report, err)
+	return readyCondition(report, &applied, err).Status == metav1.ConditionTrue
 }
 
 // stalledCondition returns the condition Stalled: whether the resource needs a user to act.

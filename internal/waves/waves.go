@@ -37,8 +37,10 @@ type Member struct {
 	// RolledBack is true if the present defaults have failed, and RolledBackEarlier if others have: the resource has gone back to the
 	// defaults of before.
 	RolledBack, RolledBackEarlier bool
-	// Changed is true while the present spec of the resource is not in force: the resource may have stalled with a change of its own.
-	Changed bool
+	// ReadyFor is the longest time for which the resource was ready with its defaults before it lost its readiness, and Unapplied is true while its present
+	// spec is not in force.
+	ReadyFor  time.Duration
+	Unapplied bool
 	// Exempt is true for a resource that the rollout leaves out, whatever its state, and Invalid for a resource that cannot take the defaults.
 	Exempt, Invalid bool
 	// Granted is the number of the wave of a grant, from the decision that the resource takes the defaults until its record has them; 0 for none.
@@ -164,15 +166,19 @@ func (r *Rollout) hasFailed(m *Member) bool {
 	return m.RolledBack || m.Current && m.Wave > 0 && m.Reported && m.Stalled && !r.hasOwnTrouble(m)
 }
 
-// hasOwnTrouble reports whether a resource has stalled with a change of its own that is not in force, and was ready until long after it took its
-// defaults.
+// hasOwnTrouble reports whether a resource whose soak has ended has stalled later with a change of its own, which is not in force.
 func (r *Rollout) hasOwnTrouble(m *Member) bool {
-	return m.Changed && m.Stalled && m.Reported && r.fellLater(m)
+	return m.Unapplied && m.Stalled && r.hadSoaked(m)
+}
+
+// hadSoaked reports whether the soak of a resource ended before the resource lost its readiness, long after it took its defaults.
+func (r *Rollout) hadSoaked(m *Member) bool {
+	return m.Reported && m.ReadyFor >= r.Soak && r.fellLater(m)
 }
 
 // fellLater reports whether a resource has lost its readiness too long after it took its defaults for these to be the cause.
 func (r *Rollout) fellLater(m *Member) bool {
-	return m.WasReady && m.Since.After(m.TakenAt.Add(r.Soak+failTime))
+	return m.WasReady && m.Since.After(m.TakenAt.Add(r.Soak+failTime)) && !m.Since.After(r.Now.Add(maxSkew))
 }
 
 // isLate reports whether the time of a resource of the latest wave for its soak is over, or the time to take the defaults.
@@ -180,7 +186,7 @@ func (r *Rollout) isLate(m *Member, latest int32) bool {
 	if m.Granted > 0 {
 		return r.stuckLeft(m) <= 0
 	}
-	return m.Current && m.Wave > 0 && m.Wave == latest && !r.hasOwnTrouble(m) && !r.hasSoaked(m) && r.stuckLeft(m) <= 0
+	return m.Current && m.Wave > 0 && m.Wave == latest && !r.hasSoaked(m) && r.stuckLeft(m) <= 0
 }
 
 // isBusy reports whether a resource with the present defaults keeps the next wave from beginning.
@@ -190,7 +196,7 @@ func (r *Rollout) isBusy(m *Member, latest int32) bool {
 		return false
 	case m.Granted > 0:
 		return true
-	case m.Wave == 0 || m.Wave != latest || m.isLeftAlone() || r.hasOwnTrouble(m) || m.Repairs && m.Reported && m.Stalled:
+	case m.Wave == 0 || m.Wave != latest || m.isLeftAlone() || m.Repairs && m.Reported && m.Stalled:
 		return false
 	}
 	return !r.hasSoaked(m)
@@ -233,8 +239,11 @@ func (r *Rollout) isOut(m *Member) bool {
 	return !m.Ready && !r.fellLater(m)
 }
 
-// hasSoaked reports whether a resource with the present defaults has been ready for the soak since it took them.
-func (r *Rollout) hasSoaked(m *Member) bool { return m.Reported && m.Ready && r.soakLeft(m) <= 0 }
+// hasSoaked reports whether a resource with the present defaults has been ready for the soak since it took them. A later loss of readiness does not
+// begin another soak.
+func (r *Rollout) hasSoaked(m *Member) bool {
+	return m.Reported && m.Ready && r.soakLeft(m) <= 0 || r.hadSoaked(m)
+}
 
 // soakLeft returns the rest of the soak of a resource, 0 if it is not ready.
 func (r *Rollout) soakLeft(m *Member) time.Duration {

@@ -62,11 +62,15 @@ func TestDecide(t *testing.T) {
 		"taken, not ready":                    {with(taken(time.Minute, 0), func(m *Member) { m.Ready = false }), "[]", "", 1, 0, 64 * time.Minute, 3},
 		"taken, stalled":                      {with(taken(time.Minute, 0), func(m *Member) { m.Ready, m.Stalled = false, true }), "[]", "[x]", 1, 0, 64 * time.Minute, 3},
 		"taken, stalled, paused":              {with(taken(time.Minute, 0), func(m *Member) { m.Ready, m.Stalled, m.Exempt = false, true, true }), "[a b]", "", 0, 0, 0, 4},
-		"taken, soon its own change":          {with(taken(time.Minute, 0), func(m *Member) { m.Ready, m.Stalled, m.Changed = false, true, true }), "[]", "[x]", 1, 0, 64 * time.Minute, 3},
-		"taken, later its own change":         {with(taken(time.Hour, 0), func(m *Member) { m.Ready, m.Stalled, m.Changed = false, true, true }), "[a b]", "", 0, 0, 0, 4},
-		"taken, its own change for long":      {with(taken(24*time.Hour, 20*time.Hour), func(m *Member) { m.Ready, m.Stalled, m.Changed = false, true, true }), "[a b]", "", 0, 0, 0, 4},
-		"taken, changed, never ready":         {with(taken(time.Hour, 0), func(m *Member) { m.Ready, m.WasReady, m.Stalled, m.Changed = false, false, true, true }), "[]", "[x]", 1, 0, 5 * time.Minute, 3},
-		"taken, changed, not ready yet":       {with(taken(time.Minute, 0), func(m *Member) { m.Ready, m.Changed = false, true }), "[]", "", 1, 0, 64 * time.Minute, 3},
+		"taken, soon a refused change":        {with(taken(time.Minute, 0), func(m *Member) { refuse(m, soak) }), "[]", "[x]", 1, 0, 64 * time.Minute, 3},
+		"taken, later a refused change":       {with(taken(time.Hour, 0), func(m *Member) { refuse(m, soak) }), "[a b]", "", 0, 0, 0, 4},
+		"taken, a refused change for long":    {with(taken(24*time.Hour, 20*time.Hour), func(m *Member) { refuse(m, soak) }), "[a b]", "", 0, 0, 0, 4},
+		"taken, refused, never soaked":        {with(taken(time.Hour, 0), func(m *Member) { refuse(m, soak-time.Second) }), "[]", "[x]", 1, 0, 5 * time.Minute, 3},
+		"taken, refused, never ready":         {with(taken(time.Hour, 0), func(m *Member) { refuse(m, soak); m.WasReady = false }), "[]", "[x]", 1, 0, 5 * time.Minute, 3},
+		"taken, stalled long after its soak":  {with(taken(24*time.Hour, 0), func(m *Member) { refuse(m, soak); m.Unapplied = false }), "[]", "[x]", 0, 0, 0, 3},
+		"taken, falls long after its soak":    {with(taken(24*time.Hour, 0), func(m *Member) { m.Ready, m.ReadyFor = false, soak }), "[a b]", "", 0, 0, 0, 4},
+		"taken, falls soon after its soak":    {with(taken(2*soak, 0), func(m *Member) { m.Ready, m.ReadyFor = false, soak }), "[]", "", 1, 0, 55 * time.Minute, 3},
+		"taken, ready again after its soak":   {with(taken(24*time.Hour, 0), func(m *Member) { m.ReadyFor = soak }), "[a b]", "", 0, 0, 0, 4},
 		"taken, soaks":                        {taken(4*time.Minute, time.Hour), "[]", "", 1, 0, time.Minute, 3},
 		"taken, soaks since it was ready":     {taken(time.Hour, 2*time.Minute), "[]", "", 1, 0, 3 * time.Minute, 3},
 		"taken, has soaked":                   {taken(soak, time.Hour), "[a b]", "", 0, 0, 0, 4},
@@ -149,6 +153,11 @@ func TestStalledComeLast(t *testing.T) {
 	if got := Decide(&rollout); len(got.Take)+len(got.Stalled)+len(got.Busy) > 0 || got.Rest != 1 || len(got.Skipped) != 1 {
 		t.Errorf("at last: %+v", got)
 	}
+}
+
+// refuse has a resource stall with a spec that is not in force, after it was ready for a time.
+func refuse(m *Member, ready time.Duration) {
+	m.Ready, m.Stalled, m.Unapplied, m.ReadyFor = false, true, true, ready
 }
 
 // trim returns a list without its brackets.

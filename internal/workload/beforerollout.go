@@ -10,6 +10,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -55,9 +56,19 @@ func (in *Input) beforeRollout() *appv1.BeforeRolloutSpec {
 	return in.Spec.Release().BeforeRollout
 }
 
-// observeJobs returns the Jobs of the owner as the cache has them, the latest first. Without a command, it reads none.
+// awaitedCommand reports whether an earlier spec waited for its command, by the status.
+func (in *Input) awaitedCommand() bool {
+	owner, ok := in.Owner.(reconciler.Resource)
+	if !ok {
+		return false
+	}
+	applied := meta.FindStatusCondition(owner.CommonStatus().Conditions, appv1.ConditionApplied)
+	return applied != nil && (applied.Reason == appv1.ReasonBeforeRollout || applied.Reason == appv1.ReasonBeforeRolloutFailed)
+}
+
+// observeJobs returns the Jobs of the owner as the cache has them, the latest first. Without a command, now and before, it reads none.
 func observeJobs(ctx context.Context, c client.Client, in *Input) ([]batchv1.Job, error) {
-	if in.beforeRollout() == nil {
+	if in.beforeRollout() == nil && !in.awaitedCommand() {
 		return nil, nil
 	}
 	var list batchv1.JobList
@@ -89,9 +100,9 @@ type release struct {
 func (c decider) releaseByJob(want *decision, present *builtSpec) (release, error) {
 	spec := c.in.beforeRollout()
 	switch {
-	case spec == nil, c.in.Paused, present.workload.TemplateKept:
+	case c.in.Paused, present.workload.TemplateKept:
 		return release{present: present}, nil
-	case !c.startsRollout(present):
+	case spec == nil, !c.startsRollout(present):
 		recorded, err := c.leaveJob(present)
 		return release{present: recorded}, err
 	case c.abortInForce(present) != nil:
@@ -237,20 +248,22 @@ func (c decider) awaitedJob(present *builtSpec) string {
 	if latest.Name != recorded && latest.Annotations[appv1.AnnotationRollout] == rollout.Cause {
 		return latest.Name
 	}
-	return rollout.JobAfter(latest.Name)
+	if name := rollout.JobAfter(latest.Name); name != recorded {
+		return name
+	}
+	return rollout.JobAfter(recorded) // The recorded Job is gone.
 }
 
-// leaveJob returns the present workload, whose pods are in force. The record has the latest Job even if that is about another spec, which was left
+// leaveJob returns the present workload, whose pods wait for no command. The record has the latest Job even if that is about another spec, which was left
 // before its rollout: the spec has another Job when it comes back.
 func (c decider) leaveJob(present *builtSpec) (*builtSpec, error) {
 	if len(c.seen.jobs) == 0 {
 		return present, nil
 	}
-	latest := &c.seen.jobs[0]
-	if latest.Name == present.inputs.Job || latest.Annotations[appv1.AnnotationRollout] == c.rolloutOfJob(present).Cause {
-		return present, nil
+	if latest := c.seen.jobs[0].Name; latest != present.inputs.Job {
+		return c.recordJob(present, latest)
 	}
-	return c.recordJob(present, latest.Name)
+	return present, nil
 }
 
 // recordJob returns the present workload with the name of the Job that has run in its record.

@@ -60,7 +60,7 @@ func (r *Reconciler) defaultsInForce(ctx context.Context, in *Input, live *appsv
 	if err != nil {
 		return "", err
 	}
-	if recorded, ours = in.ownInputs(canary); ours && in.runs(canary, &recorded) {
+	if recorded, ours = in.ownInputs(canary); ours && in.runs(canary, &recorded) && len(in.withDefaults(recorded.Defaults).Errs) == 0 {
 		return recorded.Defaults, nil
 	}
 	return today, nil
@@ -69,7 +69,8 @@ func (r *Reconciler) defaultsInForce(ctx context.Context, in *Input, live *appsv
 // runs reports whether the pods of a Deployment with recorded inputs run the present spec.
 func (in *Input) runs(live *appsv1.Deployment, recorded *resource.BuildInputs) bool {
 	refresh := in.Owner.GetAnnotations()[appv1.AnnotationRefresh]
-	return !HasPendingChange(in.Spec, live) && !in.reshapesPods(recorded) && (refresh == "" || refresh == recorded.Refresh)
+	changed, err := in.Spec.Changed(recordOf(live), resource.ScopePods)
+	return !(err == nil && changed) && !in.reshapesPods(recorded) && (refresh == "" || refresh == recorded.Refresh)
 }
 
 // reliableDefaults returns the recorded defaults that count of a live workload object, whose record others can edit under any name. ok is

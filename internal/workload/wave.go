@@ -180,7 +180,7 @@ func waveOf(in *Input, used *resource.BuildInputs, ready bool) appv1.WaveInUse {
 	}
 	made := appv1.WaveInUse{Wave: used.Wave.At.DeepCopy(), WasReady: ready}
 	if before := in.Before.Defaults.Defaults; before != nil && before.Wave != nil && before.Wave.Equal(made.Wave) {
-		made.WasReady = ready || before.WasReady
+		made.WasReady, made.ReadySeconds = ready || before.WasReady, before.ReadySeconds
 	}
 	return made
 }
@@ -200,8 +200,22 @@ func RolledBackFrom(k resource.Kind, live *appsv1.Deployment, digest string) (pr
 	return !others, others
 }
 
-// HasPendingChange reports whether the spec of a resource differs from the spec that its live Deployment was built from.
-func HasPendingChange(spec resource.Spec, live *appsv1.Deployment) bool {
-	changed, err := spec.Changed(recordOf(live), resource.ScopePods)
-	return err == nil && changed
+// NoteLoss notes in the status about defaults for how long a resource was ready with the defaults that it took in a wave. before is the former condition
+// Ready of a resource that is not ready any more.
+func NoteLoss(status *appv1.DefaultsStatus, before *metav1.Condition, now time.Time) {
+	is := status.Defaults
+	if is == nil || is.Wave == nil || before == nil || before.Status != metav1.ConditionTrue {
+		return
+	}
+	noted := *is
+	noted.ReadySeconds = max(is.ReadySeconds, int64(ReadyFor(before, is.Wave.Time, now).Seconds()))
+	status.Defaults = &noted
+}
+
+// ReadyFor returns for how long the condition Ready has been True since a time, 0 for a time in the future. A transition in the future does not count.
+func ReadyFor(ready *metav1.Condition, since, now time.Time) time.Duration {
+	if at := ready.LastTransitionTime.Time; at.After(since) && !at.After(now) {
+		since = at
+	}
+	return max(0, now.Sub(since))
 }

@@ -70,3 +70,11 @@ func (b *DefaultsInUseApplyConfiguration) WithWasReady(value bool) *DefaultsInUs
 	b.WaveInUseApplyConfiguration.WasReady = &value
 	return b
 }
+
+// WithReadySeconds sets the ReadySeconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ReadySeconds field is set to the value of the last call.
+func (b *DefaultsInUseApplyConfiguration) WithReadySeconds(value int64) *DefaultsInUseApplyConfiguration {
+	b.WaveInUseApplyConfiguration.ReadySeconds = &value
+	return b
+}

@@ -18,6 +18,9 @@ type WaveInUseApplyConfiguration struct {
 	Wave *metav1.Time `json:"wave,omitempty"`
 	// wasReady is true once the resource was ready with the defaults that it took in a wave.
 	WasReady *bool `json:"wasReady,omitempty"`
+	// readySeconds is the longest time in seconds for which the resource was ready with the defaults that it took in a wave, before it lost its
+	// readiness. It is absent until then.
+	ReadySeconds *int64 `json:"readySeconds,omitempty"`
 }
 
 // WaveInUseApplyConfiguration constructs a declarative configuration of the WaveInUse type for use with
@@ -39,5 +42,13 @@ func (b *WaveInUseApplyConfiguration) WithWave(value metav1.Time) *WaveInUseAppl
 // If called multiple times, the WasReady field is set to the value of the last call.
 func (b *WaveInUseApplyConfiguration) WithWasReady(value bool) *WaveInUseApplyConfiguration {
 	b.WasReady = &value
+	return b
+}
+
+// WithReadySeconds sets the ReadySeconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ReadySeconds field is set to the value of the last call.
+func (b *WaveInUseApplyConfiguration) WithReadySeconds(value int64) *WaveInUseApplyConfiguration {
+	b.ReadySeconds = &value
 	return b
 }
