@@ -311,6 +311,35 @@ func TestCanaryAndInvalidDefaults(t *testing.T) {
 	}
 }
 
+// TestCanaryWithFormerDefaults has a spec change around its pods while its canary waits, so that the defaults of the canary make it invalid, and today's do
+// not: the change of the pods stays in the canary.
+func TestCanaryWithFormerDefaults(t *testing.T) {
+	forNames(t, []string{"App", "ModelBox"}, func(t *testing.T, name string) {
+		w := newWorld(t, newStored(t, kindNamed(t, name), canarySpecOf(name, "nginx:1", byHand)))
+		w.generations = true
+		w.setDefaults("platform", `{"defaults":{"revisionHistoryLimit":0}}`)
+		w.settle(name)
+		w.run(name, w.replicaSet("web-1"))
+		w.settle(name)
+		w.setSpec(name, canarySpecOf(name, "nginx:2", byHand))
+		w.settle(name)
+		w.runCanary()
+		w.settle(name)
+		w.setDefaults("platform", `{"defaults":{"podAnnotations":{"a":"2"}}}`)
+		w.setSpec(name, withField(canarySpecOf(name, "nginx:2", byHand), `"rollback":"OnStall"`))
+		w.settle(name)
+		w.settle(name)
+		w.runs("with other defaults", "nginx:1", "nginx:2")
+		w.stands("with other defaults", name, "Applied=False/Invalid")
+		w.setSpec(name, canarySpecOf(name, "nginx:2", byHand))
+		w.settle(name)
+		w.stands("taken back", name, "Applied=False/Canary", "CanaryReady=True/Ready")
+		w.promoteCanary(name)
+		w.settle(name)
+		w.runs("promoted", "nginx:2", "nginx:2")
+	})
+}
+
 // TestCanaryStalls has a canary miss its deadline: the resource is stalled, or, with rollbacks, the canary is aborted.
 func TestCanaryStalls(t *testing.T) {
 	forNames(t, heldKinds(), func(t *testing.T, name string) {

@@ -21,7 +21,7 @@ const (
 	messageNoCertificate      = "webhooks require a certificate: set POD_NAMESPACE to have the manager create it, set --webhook-cert-dir to its directory, or set ENABLE_WEBHOOKS=false"
 	messageDisabled           = "Webhooks are disabled: invalid specs are reported in the status instead"
 	messageAutoscalingRemoved = "spec.autoscaling: is removed, so the number of pods changes from %d to %d (spec.replicas). To keep the current number, remove spec.replicas"
-	messageReplicasIgnored    = "spec.replicas: has no effect, because HorizontalPodAutoscaler %s scales Deployment %s. Change the limits of the autoscaler, or remove it; 0 stops the pods all the same"
+	messageReplicasIgnored    = "spec.replicas: has no effect, because HorizontalPodAutoscaler %s scales Deployment %s. Change the limits of the autoscaler, or remove it"
 	messageOtherAutoscaler    = "spec.autoscaling: %[1]s scales Deployment %[2]s already. Delete %[1]s, adopt it if it has the name of this resource, or remove spec.autoscaling"
 	messageSharedHost         = "spec.ingress: %s is also routed to %s, and the ingress controller decides which one gets the requests. Use another host or path"
 	messageNothingReferred    = "spec.configRollout: has no effect, because the pods use no ConfigMap or Secret"

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// startTimeout bounds each step of the start; a machine that compiles at the same time can be slow.
-	startTimeout = time.Minute
+	// startTimeout bounds each step of the start, and attemptTimeout each attempt to see its end; a machine that compiles at the same time can be slow.
+	startTimeout, attemptTimeout = 5 * time.Minute, 6 * time.Second
 	// stopGrace bounds the whole stop, which normally takes a second or two; brokenStopGrace is for a cluster
 	// that has lost a component, in which others may wait in vain for the lost one.
 	stopGrace       = 5 * time.Second
@@ -212,7 +212,7 @@ func (c *cluster) startControllers(ctx context.Context, client kubernetes.Interf
 func waitUntil(ctx context.Context, p *process, complaint string, ready func(context.Context) error) error {
 	deadline := time.Now().Add(startTimeout)
 	for {
-		attempt, cancel := context.WithTimeout(ctx, startTimeout/10)
+		attempt, cancel := context.WithTimeout(ctx, attemptTimeout)
 		err := ready(attempt)
 		cancel()
 		if err == nil {

@@ -15,6 +15,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/test/fixture"
+	"huolala.cn/app-operator/test/harness"
 )
 
 // handMade is a Deployment of others, by the name of an App.
@@ -135,7 +136,7 @@ func TestAdoptTiers(t *testing.T) {
 	if code, out, said := u.try("adopt", "cmgr/office", "--yes"); code != 1 || !strings.Contains(said, "cannot adopt without a restart") {
 		t.Errorf("exit status %d\n%s%s", code, out, said)
 	}
-	says(t, u.run("adopt", "cmgr/office", "--restart", "--yes"), "DependencyNotReady: Waiting for ", "CloudManager "+u.namespace+"/office has taken over its objects")
+	says(t, u.run("adopt", "cmgr/office", "--restart", "--yes", "--timeout", harness.Patience.String()), "DependencyNotReady: Waiting for ", "CloudManager "+u.namespace+"/office has taken over its objects")
 	plane.Stands(t, again, "Applied=True", "Ready=True")
 	if again.Annotations[appv1.AnnotationAdopt] != "" {
 		t.Errorf("the annotation is left: %v", again.Annotations)

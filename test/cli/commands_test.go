@@ -269,6 +269,7 @@ func TestRefreshInWaves(t *testing.T) {
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "none"}}
 	quota.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
 	plane.Create(t, quota)
+	plane.Until(t, quota, func() error { return lacksQuota(quota) })
 	code, out, said := u.try("refresh", "--all", "--wave", "1", "--yes")
 	if code == 0 || strings.Count(out, "refreshed\n") != 1 {
 		t.Errorf("exit status %d\n%s%s", code, out, said)

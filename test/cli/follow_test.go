@@ -137,13 +137,19 @@ func (s *site) settles() {
 // advises fails the test unless "why" advises a clause about a resource.
 func (s *site) advises(name, clause string) {
 	s.Helper()
+	if advice := s.advice(name); !slices.Contains(advice, clause) {
+		s.Errorf("%s: the advice is %q, want %q", name, advice, clause)
+	}
+}
+
+// advice returns the clauses of what "why" advises about a resource.
+func (s *site) advice(name string) []string {
+	s.Helper()
 	var why view.Why
 	if err := json.Unmarshal([]byte(s.u.run("why", name, "-o", "json")), &why); err != nil {
 		s.Fatal(err)
 	}
-	if advice := clausesOf(why.Advice); !slices.Contains(advice, clause) {
-		s.Errorf("%s: %s, %s: the advice is %q, want %q", name, why.Reason, why.Message, advice, clause)
-	}
+	return clausesOf(why.Advice)
 }
 
 // follows runs the command of a clause as it is printed, with flags after it.

@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -93,7 +94,14 @@ func (r *reader) begin(ctx context.Context, method, path string) *http.Response 
 // get returns a page that has some words.
 func (r *reader) get(path string, words ...string) string {
 	r.t.Helper()
-	status, text := r.send(http.MethodGet, path)
+	var status int
+	var text string
+	harness.Eventually(r.t, func() error { // The API server of a busy machine may not answer in time.
+		if status, text = r.send(http.MethodGet, path); status == http.StatusBadGateway {
+			return errors.New(text)
+		}
+		return nil
+	})
 	if status != http.StatusOK {
 		r.t.Errorf("%s: status %d\n%s", path, status, text)
 	}

@@ -41,16 +41,37 @@ func (p *Plane) ListOf(t testing.TB, obj client.Object) client.ObjectList {
 func (p *Plane) Create(t testing.TB, objects ...client.Object) {
 	t.Helper()
 	for _, obj := range objects {
-		if err := p.Client.Create(t.Context(), obj); err != nil {
+		tried := false
+		if err := again(t, func() error {
+			err := p.Client.Create(t.Context(), obj)
+			if tried && apierrors.IsAlreadyExists(err) { // The answer before was late.
+				return p.get(t, obj)
+			}
+			tried = true
+			return err
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
+// again calls a function until the API server answers in time. A busy machine's may not.
+func again(t testing.TB, f func() error) error {
+	t.Helper()
+	var err error
+	Eventually(t, func() error {
+		if err = f(); apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) {
+			return err
+		}
+		return nil
+	})
+	return err
+}
+
 // Read reads an object that exists.
 func (p *Plane) Read(t testing.TB, obj client.Object) {
 	t.Helper()
-	if err := p.get(t, obj); err != nil {
+	if err := again(t, func() error { return p.get(t, obj) }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -70,7 +91,7 @@ func (p *Plane) Change(t testing.TB, obj client.Object, mutate func(), opts ...c
 	t.Helper()
 	before := obj.DeepCopyObject().(client.Object)
 	mutate()
-	if err := p.Client.Patch(t.Context(), obj, client.MergeFrom(before), opts...); err != nil {
+	if err := again(t, func() error { return p.Client.Patch(t.Context(), obj, client.MergeFrom(before), opts...) }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -80,7 +101,7 @@ func (p *Plane) ChangeStatus(t testing.TB, obj client.Object, mutate func()) {
 	t.Helper()
 	before := obj.DeepCopyObject().(client.Object)
 	mutate()
-	if err := p.Client.Status().Patch(t.Context(), obj, client.MergeFrom(before)); err != nil {
+	if err := again(t, func() error { return p.Client.Status().Patch(t.Context(), obj, client.MergeFrom(before)) }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -88,7 +109,15 @@ func (p *Plane) ChangeStatus(t testing.TB, obj client.Object, mutate func()) {
 // Delete deletes an object.
 func (p *Plane) Delete(t testing.TB, obj client.Object, opts ...client.DeleteOption) {
 	t.Helper()
-	if err := p.Client.Delete(t.Context(), obj, opts...); err != nil {
+	tried := false
+	if err := again(t, func() error {
+		err := p.Client.Delete(t.Context(), obj, opts...)
+		if tried && apierrors.IsNotFound(err) { // The answer before was late.
+			return nil
+		}
+		tried = true
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
 }

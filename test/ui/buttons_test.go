@@ -146,7 +146,12 @@ func (s *situation) enterState(t *testing.T, c *centre) string {
 	t.Helper()
 	plane.Create(t, s.resource)
 	if s.enter != nil {
-		plane.Until(t, s.resource, func() error { return standing(s.resource, appv1.ReasonReady) })
+		plane.Until(t, s.resource, func() error {
+			if app, ok := s.resource.(*appv1.App); ok && app.Status.LastGood == nil { // A hold and a rollback need the last good revision.
+				return errors.New("the history has no last good revision")
+			}
+			return standing(s.resource, appv1.ReasonReady)
+		})
 		plane.Change(t, s.resource, s.enter)
 	}
 	plane.Until(t, s.resource, s.in)

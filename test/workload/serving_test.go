@@ -49,9 +49,7 @@ func TestEvictions(t *testing.T) {
 	allowed(t, app, 1)
 	all := pods(t, ns)
 	// No other pod comes in place of the first one meanwhile.
-	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "none"}}
-	quota.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: apiresource.MustParse("0")}
-	plane.Create(t, quota)
+	quota := newQuota(t, ns, corev1.ResourcePods, "0")
 	if err := evict(t, &all[0]); err != nil {
 		t.Fatalf("the first pod: %v", err)
 	}

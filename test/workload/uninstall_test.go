@@ -52,7 +52,7 @@ func TestUninstall(t *testing.T) {
 		k.run("wait", "--for=create", "--timeout="+harness.Patience.String(), "cronjob/nginx-report")
 		keepWithout(t, own, k)
 
-		out, err := deleteResources(t, own, "120")
+		out, err := deleteResources(t, own, strconv.Itoa(int(harness.Patience.Seconds())))
 		if err != nil {
 			t.Fatalf("round %d: %v\n%s", round, err, out)
 		}
