@@ -248,6 +248,38 @@ func TestCommandOfSpecThatWasLeft(t *testing.T) {
 	})
 }
 
+// TestCommandAfterDeletedJob takes back a change whose command has failed by a spec without a command, and deletes the failed Job: the spec of before runs
+// its command again, although its Job is the latest one that is left.
+func TestCommandAfterDeletedJob(t *testing.T) {
+	forNames(t, heldKinds(), func(t *testing.T, name string) {
+		w := newCommandWorld(t, name)
+		w.clock.SetTime(w.clock.Now().Add(time.Minute))
+		w.setSpec(name, commandSpecOf(name, "nginx:3"))
+		w.settle(name)
+		w.endJob(batchv1.JobFailed)
+		w.settle(name)
+		w.setSpec(name, flowSpec(name, "nginx:4", onePort))
+		w.settle(name)
+		w.makeAvailable()
+		w.settle(name)
+		jobs := w.jobs()
+		w.remove(&jobs[len(jobs)-1])
+		w.settle(name)
+		before := w.latestJob()
+		w.clock.SetTime(w.clock.Now().Add(time.Minute))
+		w.setSpec(name, commandSpecOf(name, "nginx:2"))
+		w.settle(name)
+		if job := w.latestJob(); job == before || w.image() != "nginx:4" {
+			t.Fatalf("the latest Job is %s, and the Deployment runs %s", job, w.image())
+		}
+		w.endJob(batchv1.JobComplete)
+		w.settle(name)
+		if w.image() != "nginx:2" {
+			t.Errorf("the Deployment runs %s", w.image())
+		}
+	})
+}
+
 // TestCommandAndEarlierCanary replaces a canary that waits by a change whose command fails: no pods of the earlier change stay.
 func TestCommandAndEarlierCanary(t *testing.T) {
 	forNames(t, heldKinds(), func(t *testing.T, name string) {

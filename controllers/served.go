@@ -43,9 +43,10 @@ func newServedKind[T reconciler.Resource](
 	k := newKind(of, empty, list, func(d *Deps) reconciler.Steps[T] {
 		return func(ctx context.Context, obj T, undecodable error) (reconciler.Report, error) {
 			spec, paused, status := partsOf(obj)
-			done, err := d.Reconcile(ctx, workload.NewServedInput(of, obj, spec, paused, undecodable, d.Disabled, status.workloadStatus()))
+			before := status.workloadStatus()
+			done, err := d.Reconcile(ctx, workload.NewServedInput(of, obj, spec, paused, undecodable, d.Disabled, before))
 			if !reconciler.IsReady(&done.Report, err) {
-				workload.NoteLoss(&done.Status.Defaults, meta.FindStatusCondition(obj.CommonStatus().Conditions, appv1.ConditionReady), d.Clock.Now())
+				workload.NoteLoss(&done.Status.Defaults, &before.Defaults, meta.FindStatusCondition(obj.CommonStatus().Conditions, appv1.ConditionReady), d.Clock.Now())
 			}
 			status.set(&done.Status)
 			return done.Report, err

@@ -35,8 +35,9 @@ type judgement struct {
 	current, exempt bool
 	digest          string
 	wave            resource.Wave
-	// rolledBack is true after a rollback from the present defaults, and rolledBackEarlier after a rollback from others.
-	rolledBack, rolledBackEarlier bool
+	// rolledBack is true after a rollback from the present defaults, rolledBackEarlier after a rollback from others, and rolledBackOwn after a rollback
+	// from a change of the resource.
+	rolledBack, rolledBackEarlier, rolledBackOwn bool
 }
 
 // judgements has the judgements of the latest survey of each AppDefaults, by the namespace of the AppDefaults: most resources have not changed
@@ -144,6 +145,7 @@ func newJudgement(k *kind, obj stored.Observed, live *appsv1.Deployment, in *nam
 		return made
 	}
 	made.rolledBack, made.rolledBackEarlier = workload.RolledBackFrom(k.Kind, live, made.digest)
+	made.rolledBackOwn = workload.HasRolledBack(k.Kind, live)
 	used, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
 	if err != nil {
 		return made

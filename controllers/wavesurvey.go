@@ -186,7 +186,7 @@ func (s *survey) newMember(ctx context.Context, k *kind, obj stored.Observed, in
 	}
 	made := waves.Member{
 		ID: id, UID: obj.GetUID(), Current: judged.current, Granted: grant.Wave, GrantedAt: grant.At, Refused: grant.Refused, Exempt: judged.exempt || obj.GetDeletionTimestamp() != nil,
-		RolledBack: judged.rolledBack, RolledBackEarlier: judged.rolledBackEarlier,
+		RolledBack: judged.rolledBack, RolledBackEarlier: judged.rolledBackEarlier, RolledBackOwn: judged.rolledBackOwn,
 	}
 	if wave := judged.wave; !wave.IsZero() {
 		made.Wave, made.TakenAt, made.Repairs = wave.Number, wave.At.Time, wave.Repairs
@@ -208,16 +208,17 @@ func (s *survey) newMember(ctx context.Context, k *kind, obj stored.Observed, in
 
 // addConditions adds what follows from the status of a resource. A resource was ready until now if its status is about an earlier spec.
 func (s *survey) addConditions(m *waves.Member, obj stored.Observed) {
-	if stalled := obj.Condition(appv1.ConditionStalled); stalled != nil {
-		m.Stalled = stalled.Status == metav1.ConditionTrue
-	}
-	if applied := obj.Condition(appv1.ConditionApplied); applied != nil {
-		m.Unapplied = applied.Status == metav1.ConditionFalse
-	}
+	stalled, applied := obj.Condition(appv1.ConditionStalled), obj.Condition(appv1.ConditionApplied)
+	m.Stalled = stalled != nil && stalled.Status == metav1.ConditionTrue
+	m.Unapplied = applied != nil && applied.Status == metav1.ConditionFalse
+	m.Refuses = m.Stalled && m.Unapplied && stalled.Reason == applied.Reason
 	if is := obj.Defaults(); is != nil {
 		m.Invalid = is.Invalid != ""
 		m.Reported = m.Wave > 0 && is.Wave != nil && is.Wave.Time.Equal(m.TakenAt)
 		m.WasReady, m.ReadyFor = m.Reported && is.WasReady, time.Duration(is.ReadySeconds)*time.Second
+		if is.ReadyUntil != nil {
+			m.ReadyUntil = is.ReadyUntil.Time
+		}
 	}
 	ready := obj.Condition(appv1.ConditionReady)
 	if ready == nil {
@@ -229,7 +230,10 @@ func (s *survey) addConditions(m *waves.Member, obj stored.Observed) {
 		m.Ready = true
 	case is:
 		now := s.deps.Clock.Now()
-		m.ReadyFor, m.Since = max(m.ReadyFor, workload.ReadyFor(ready, m.TakenAt, now)), now
+		m.Since = now
+		if length := workload.ReadyFor(ready, m.TakenAt, now); length >= m.ReadyFor {
+			m.ReadyFor, m.ReadyUntil = length, now
+		}
 	}
 }
 

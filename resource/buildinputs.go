@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -48,9 +49,10 @@ type BuildInputs struct {
 	Kept bool `json:"kept,omitempty"`
 	// Wave is the wave in which the defaults were taken, the zero value if they were taken with a change of the resource. It shapes nothing.
 	Wave Wave `json:"wave,omitzero"`
-	// Job is the name of the latest Job before a rollout when the pods took the spec, empty for none. It shapes nothing. The Job may be about another
-	// spec, which was left before its rollout.
-	Job string `json:"job,omitempty"`
+	// Job is the name of the latest Job before a rollout when the pods took the spec, empty for none, and JobAt is the time of its creation. They shape
+	// nothing. The Job may be about another spec, which was left before its rollout.
+	Job   string      `json:"job,omitempty"`
+	JobAt metav1.Time `json:"jobAt,omitzero"`
 }
 
 // SameTemplate reports whether two inputs make the same pod template of one spec, for the same value of the refresh annotation.
@@ -143,7 +145,7 @@ func ChooseInputs(h Provenance, refresh string, today BuildInputs, named Resolve
 	if !known && h.Exists && !h.Ours {
 		recorded, known = BuildInputs{Rendering: RenderingTutorial}, true
 	}
-	today.Refresh, today.Config, today.Job = recorded.Refresh, recorded.Config, recorded.Job
+	today.Refresh, today.Config, today.Job, today.JobAt = recorded.Refresh, recorded.Config, recorded.Job, recorded.JobAt
 	if refresh != "" && refresh != recorded.Refresh {
 		today.Refresh = refresh
 		return today, true

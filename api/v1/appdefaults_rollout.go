@@ -102,9 +102,13 @@ type WaveInUse struct {
 	// +optional
 	WasReady bool `json:"wasReady,omitempty"`
 
-	// readySeconds is the longest time in seconds for which the resource was ready with the defaults that it took in a wave, before it lost its
-	// readiness. It is absent until then.
+	// readySeconds is the longest time in seconds for which the resource was ready with the defaults that it took in a wave, until it lost its
+	// readiness at readyUntil. Both are absent before.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ReadySeconds int64 `json:"readySeconds,omitempty"`
+
+	// readyUntil is the end of readySeconds.
+	// +optional
+	ReadyUntil *metav1.Time `json:"readyUntil,omitempty"`
 }

@@ -37,10 +37,12 @@ type Member struct {
 	// RolledBack is true if the present defaults have failed, and RolledBackEarlier if others have: the resource has gone back to the
 	// defaults of before.
 	RolledBack, RolledBackEarlier bool
-	// ReadyFor is the longest time for which the resource was ready with its defaults before it lost its readiness, and Unapplied is true while its present
-	// spec is not in force.
-	ReadyFor  time.Duration
-	Unapplied bool
+	// ReadyFor is the longest time for which the resource was ready with its defaults, until it lost its readiness at ReadyUntil.
+	ReadyFor   time.Duration
+	ReadyUntil time.Time
+	// Unapplied is true while the present spec of the resource is not in force, Refuses if the resource has stalled for the same reason, and
+	// RolledBackOwn after a rollback from a change of its own.
+	Unapplied, Refuses, RolledBackOwn bool
 	// Exempt is true for a resource that the rollout leaves out, whatever its state, and Invalid for a resource that cannot take the defaults.
 	Exempt, Invalid bool
 	// Granted is the number of the wave of a grant, from the decision that the resource takes the defaults until its record has them; 0 for none.
@@ -166,19 +168,14 @@ func (r *Rollout) hasFailed(m *Member) bool {
 	return m.RolledBack || m.Current && m.Wave > 0 && m.Reported && m.Stalled && !r.hasOwnTrouble(m)
 }
 
-// hasOwnTrouble reports whether a resource whose soak has ended has stalled later with a change of its own, which is not in force.
+// hasOwnTrouble reports whether a resource has stalled with a change of its own, which is not in force: after a rollback, or refused long after its soak.
 func (r *Rollout) hasOwnTrouble(m *Member) bool {
-	return m.Unapplied && m.Stalled && r.hadSoaked(m)
+	return m.Stalled && m.Reported && (m.RolledBackOwn || m.Refuses && r.hadSoaked(m))
 }
 
-// hadSoaked reports whether the soak of a resource ended before the resource lost its readiness, long after it took its defaults.
+// hadSoaked reports whether a resource was ready for its soak, until long after it took its defaults.
 func (r *Rollout) hadSoaked(m *Member) bool {
-	return m.Reported && m.ReadyFor >= r.Soak && r.fellLater(m)
-}
-
-// fellLater reports whether a resource has lost its readiness too long after it took its defaults for these to be the cause.
-func (r *Rollout) fellLater(m *Member) bool {
-	return m.WasReady && m.Since.After(m.TakenAt.Add(r.Soak+failTime)) && !m.Since.After(r.Now.Add(maxSkew))
+	return m.Reported && m.WasReady && m.ReadyFor >= r.Soak && m.ReadyUntil.After(m.TakenAt.Add(r.Soak+failTime)) && !m.ReadyUntil.After(r.Now.Add(maxSkew))
 }
 
 // isLate reports whether the time of a resource of the latest wave for its soak is over, or the time to take the defaults.
@@ -236,13 +233,13 @@ func (r *Rollout) isOut(m *Member) bool {
 	case !m.Reported || !m.WasReady:
 		return true
 	}
-	return !m.Ready && !r.fellLater(m)
+	return !m.Ready && !m.Since.After(m.TakenAt.Add(r.Soak+failTime))
 }
 
 // hasSoaked reports whether a resource with the present defaults has been ready for the soak since it took them. A later loss of readiness does not
-// begin another soak.
+// begin another soak, unless its cause is unknown, as objects cannot be applied.
 func (r *Rollout) hasSoaked(m *Member) bool {
-	return m.Reported && m.Ready && r.soakLeft(m) <= 0 || r.hadSoaked(m)
+	return m.Reported && m.Ready && r.soakLeft(m) <= 0 || r.hasOwnTrouble(m) || r.hadSoaked(m) && !m.Unapplied
 }
 
 // soakLeft returns the rest of the soak of a resource, 0 if it is not ready.

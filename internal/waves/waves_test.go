@@ -62,15 +62,21 @@ func TestDecide(t *testing.T) {
 		"taken, not ready":                    {with(taken(time.Minute, 0), func(m *Member) { m.Ready = false }), "[]", "", 1, 0, 64 * time.Minute, 3},
 		"taken, stalled":                      {with(taken(time.Minute, 0), func(m *Member) { m.Ready, m.Stalled = false, true }), "[]", "[x]", 1, 0, 64 * time.Minute, 3},
 		"taken, stalled, paused":              {with(taken(time.Minute, 0), func(m *Member) { m.Ready, m.Stalled, m.Exempt = false, true, true }), "[a b]", "", 0, 0, 0, 4},
-		"taken, soon a refused change":        {with(taken(time.Minute, 0), func(m *Member) { refuse(m, soak) }), "[]", "[x]", 1, 0, 64 * time.Minute, 3},
-		"taken, later a refused change":       {with(taken(time.Hour, 0), func(m *Member) { refuse(m, soak) }), "[a b]", "", 0, 0, 0, 4},
-		"taken, a refused change for long":    {with(taken(24*time.Hour, 20*time.Hour), func(m *Member) { refuse(m, soak) }), "[a b]", "", 0, 0, 0, 4},
-		"taken, refused, never soaked":        {with(taken(time.Hour, 0), func(m *Member) { refuse(m, soak-time.Second) }), "[]", "[x]", 1, 0, 5 * time.Minute, 3},
-		"taken, refused, never ready":         {with(taken(time.Hour, 0), func(m *Member) { refuse(m, soak); m.WasReady = false }), "[]", "[x]", 1, 0, 5 * time.Minute, 3},
-		"taken, stalled long after its soak":  {with(taken(24*time.Hour, 0), func(m *Member) { refuse(m, soak); m.Unapplied = false }), "[]", "[x]", 0, 0, 0, 3},
-		"taken, falls long after its soak":    {with(taken(24*time.Hour, 0), func(m *Member) { m.Ready, m.ReadyFor = false, soak }), "[a b]", "", 0, 0, 0, 4},
-		"taken, falls soon after its soak":    {with(taken(2*soak, 0), func(m *Member) { m.Ready, m.ReadyFor = false, soak }), "[]", "", 1, 0, 55 * time.Minute, 3},
-		"taken, ready again after its soak":   {with(taken(24*time.Hour, 0), func(m *Member) { m.ReadyFor = soak }), "[a b]", "", 0, 0, 0, 4},
+		"taken, soon a refused change":        {with(taken(time.Minute, 0), refuse(soak, 0)), "[]", "[x]", 1, 0, 64 * time.Minute, 3},
+		"taken, later a refused change":       {with(taken(time.Hour, 0), refuse(soak, 0)), "[a b]", "", 0, 0, 0, 4},
+		"taken, a refused change for long":    {with(taken(24*time.Hour, 0), refuse(soak, 20*time.Hour)), "[a b]", "", 0, 0, 0, 4},
+		"taken, refused, never soaked":        {with(taken(time.Hour, 0), refuse(soak-time.Second, 0)), "[]", "[x]", 1, 0, 5 * time.Minute, 3},
+		"taken, soaked, fell soon, refused":   {with(taken(time.Hour, 0), refuse(soak, 50*time.Minute)), "[]", "[x]", 1, 0, 5 * time.Minute, 3},
+		"taken, refused in a time to come":    {with(taken(time.Hour, 0), refuse(soak, -time.Hour)), "[]", "[x]", 1, 0, 5 * time.Minute, 3},
+		"taken, refused, never ready":         {with(with(taken(time.Hour, 0), refuse(soak, 0)), func(m *Member) { m.WasReady = false }), "[]", "[x]", 1, 0, 5 * time.Minute, 3},
+		"taken, stalled long after its soak":  {with(with(taken(24*time.Hour, 0), refuse(soak, 0)), func(m *Member) { m.Unapplied, m.Refuses = false, false }), "[]", "[x]", 0, 0, 0, 3},
+		"taken, crashes, and is refused":      {with(with(taken(24*time.Hour, 0), refuse(soak, 0)), func(m *Member) { m.Refuses = false }), "[]", "[x]", 1, 0, 0, 3},
+		"taken, cannot be written later":      {with(with(taken(time.Hour, 0), refuse(soak, 0)), func(m *Member) { m.Stalled, m.Refuses = false, false }), "[]", "", 1, 0, 5 * time.Minute, 3},
+		"taken, its own change rolled back":   {with(taken(time.Minute, 0), func(m *Member) { m.Ready, m.Stalled, m.RolledBackOwn = false, true, true }), "[a b]", "", 0, 0, 0, 4},
+		"taken, falls long after its soak":    {with(taken(24*time.Hour, 0), func(m *Member) { m.Ready, m.ReadyFor, m.ReadyUntil = false, soak, began }), "[a b]", "", 0, 0, 0, 4},
+		"taken, falls soon after its soak":    {with(taken(2*soak, 0), func(m *Member) { m.Ready, m.ReadyFor, m.ReadyUntil = false, soak, began }), "[]", "", 1, 0, 55 * time.Minute, 3},
+		"taken, ready again after its soak":   {with(taken(24*time.Hour, 0), func(m *Member) { m.ReadyFor, m.ReadyUntil = soak, began }), "[a b]", "", 0, 0, 0, 4},
+		"taken, fell soon, ready again":       {with(taken(time.Hour, 0), func(m *Member) { m.ReadyFor, m.ReadyUntil = soak, began.Add(-50*time.Minute) }), "[]", "", 1, 0, soak, 3},
 		"taken, soaks":                        {taken(4*time.Minute, time.Hour), "[]", "", 1, 0, time.Minute, 3},
 		"taken, soaks since it was ready":     {taken(time.Hour, 2*time.Minute), "[]", "", 1, 0, 3 * time.Minute, 3},
 		"taken, has soaked":                   {taken(soak, time.Hour), "[a b]", "", 0, 0, 0, 4},
@@ -155,9 +161,11 @@ func TestStalledComeLast(t *testing.T) {
 	}
 }
 
-// refuse has a resource stall with a spec that is not in force, after it was ready for a time.
-func refuse(m *Member, ready time.Duration) {
-	m.Ready, m.Stalled, m.Unapplied, m.ReadyFor = false, true, true, ready
+// refuse has a resource stall with a spec that is not in force, after it was ready for a time, until a time ago.
+func refuse(ready, ago time.Duration) func(*Member) {
+	return func(m *Member) {
+		m.Ready, m.Stalled, m.Unapplied, m.Refuses, m.ReadyFor, m.ReadyUntil = false, true, true, true, ready, began.Add(-ago)
+	}
 }
 
 // trim returns a list without its brackets.

@@ -10,11 +10,11 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/api/v1/validation"
 	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/internal/reconciler"
@@ -56,19 +56,9 @@ func (in *Input) beforeRollout() *appv1.BeforeRolloutSpec {
 	return in.Spec.Release().BeforeRollout
 }
 
-// awaitedCommand reports whether an earlier spec waited for its command, by the status.
-func (in *Input) awaitedCommand() bool {
-	owner, ok := in.Owner.(reconciler.Resource)
-	if !ok {
-		return false
-	}
-	applied := meta.FindStatusCondition(owner.CommonStatus().Conditions, appv1.ConditionApplied)
-	return applied != nil && (applied.Reason == appv1.ReasonBeforeRollout || applied.Reason == appv1.ReasonBeforeRolloutFailed)
-}
-
-// observeJobs returns the Jobs of the owner as the cache has them, the latest first. Without a command, now and before, it reads none.
+// observeJobs returns the Jobs of the owner as the cache has them, the latest first. The cache has none while the feature is disabled.
 func observeJobs(ctx context.Context, c client.Client, in *Input) ([]batchv1.Job, error) {
-	if in.beforeRollout() == nil && !in.awaitedCommand() {
+	if !in.Kind.Serves || in.Undecodable != nil || slices.Contains(in.disabled, validation.FeatureBeforeRollout) {
 		return nil, nil
 	}
 	var list batchv1.JobList
@@ -112,7 +102,7 @@ func (c decider) releaseByJob(want *decision, present *builtSpec) (release, erro
 	live := c.jobNamed(name)
 	done := live != nil && health.JobEndedBy(live, batchv1.JobComplete) || c.ranBeforeCanary(name)
 	if failed := live != nil && health.JobEndedBy(live, batchv1.JobFailed); done || c.foresees && !failed {
-		recorded, err := c.recordJob(present, name)
+		recorded, err := c.recordJob(present, name, live)
 		released := release{present: recorded}
 		if !done && live == nil {
 			released.job = jobDecision{name: name, spec: spec}
@@ -234,41 +224,53 @@ func (c decider) rolloutOfJob(present *builtSpec) resource.Rollout {
 // have changed meanwhile are no other spec: they run no command again.
 func (c decider) awaitedJob(present *builtSpec) string {
 	rollout := c.rolloutOfJob(present)
-	after, recorded := "", "" // The first Job of a workload is after none, after the UID of a live Deployment, or after the recorded Job.
+	after, recorded := "", resource.BuildInputs{} // The first Job of a workload is after none, after the UID of a live Deployment, or after the recorded Job.
 	if live := c.seen.Deployment(); live != nil {
 		after = string(live.UID)
 		if inputs, err := inputsOf(live); err == nil && inputs.Job != "" {
-			after, recorded = inputs.Job, inputs.Job
+			after, recorded = inputs.Job, inputs
 		}
 	}
-	if len(c.seen.jobs) == 0 {
+	switch later := c.jobAfter(&recorded); {
+	case later == nil:
 		return rollout.JobAfter(after)
+	case later.Annotations[appv1.AnnotationRollout] == rollout.Cause:
+		return later.Name
+	default:
+		return rollout.JobAfter(later.Name)
+	}
+}
+
+// jobAfter returns the latest Job of the owner, nil if it is the recorded Job, or older: the recorded Job may be gone.
+func (c decider) jobAfter(recorded *resource.BuildInputs) *batchv1.Job {
+	if len(c.seen.jobs) == 0 {
+		return nil
 	}
 	latest := &c.seen.jobs[0]
-	if latest.Name != recorded && latest.Annotations[appv1.AnnotationRollout] == rollout.Cause {
-		return latest.Name
+	if latest.Name == recorded.Job || latest.CreationTimestamp.Before(&recorded.JobAt) {
+		return nil
 	}
-	if name := rollout.JobAfter(latest.Name); name != recorded {
-		return name
-	}
-	return rollout.JobAfter(recorded) // The recorded Job is gone.
+	return latest
 }
 
 // leaveJob returns the present workload, whose pods wait for no command. The record has the latest Job even if that is about another spec, which was left
 // before its rollout: the spec has another Job when it comes back.
 func (c decider) leaveJob(present *builtSpec) (*builtSpec, error) {
-	if len(c.seen.jobs) == 0 {
-		return present, nil
-	}
-	if latest := c.seen.jobs[0].Name; latest != present.inputs.Job {
-		return c.recordJob(present, latest)
+	if later := c.jobAfter(&present.inputs); later != nil {
+		return c.recordJob(present, later.Name, later)
 	}
 	return present, nil
 }
 
-// recordJob returns the present workload with the name of the Job that has run in its record.
-func (c decider) recordJob(present *builtSpec, name string) (*builtSpec, error) {
+// recordJob returns the present workload with the name and the time of a Job in its record. job is nil for a Job that is gone, or planned.
+func (c decider) recordJob(present *builtSpec, name string, job *batchv1.Job) (*builtSpec, error) {
 	inputs := present.inputs
+	switch {
+	case job != nil:
+		inputs.JobAt = metav1.NewTime(job.CreationTimestamp.UTC())
+	case inputs.Job != name:
+		inputs.JobAt = metav1.Time{}
+	}
 	inputs.Job = name
 	recorded := c.rebuildChosen(present, inputs)
 	if len(recorded.errs) > 0 {

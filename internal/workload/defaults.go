@@ -70,7 +70,7 @@ func (r *Reconciler) defaultsInForce(ctx context.Context, in *Input, live *appsv
 func (in *Input) runs(live *appsv1.Deployment, recorded *resource.BuildInputs) bool {
 	refresh := in.Owner.GetAnnotations()[appv1.AnnotationRefresh]
 	changed, err := in.Spec.Changed(recordOf(live), resource.ScopePods)
-	return !(err == nil && changed) && !in.reshapesPods(recorded) && (refresh == "" || refresh == recorded.Refresh)
+	return (err != nil || !changed) && !in.reshapesPods(recorded) && (refresh == "" || refresh == recorded.Refresh)
 }
 
 // reliableDefaults returns the recorded defaults that count of a live workload object, whose record others can edit under any name. ok is

@@ -180,7 +180,7 @@ func waveOf(in *Input, used *resource.BuildInputs, ready bool) appv1.WaveInUse {
 	}
 	made := appv1.WaveInUse{Wave: used.Wave.At.DeepCopy(), WasReady: ready}
 	if before := in.Before.Defaults.Defaults; before != nil && before.Wave != nil && before.Wave.Equal(made.Wave) {
-		made.WasReady, made.ReadySeconds = ready || before.WasReady, before.ReadySeconds
+		made.WasReady, made.ReadySeconds, made.ReadyUntil = ready || before.WasReady, before.ReadySeconds, before.ReadyUntil
 	}
 	return made
 }
@@ -188,6 +188,12 @@ func waveOf(in *Input, used *resource.BuildInputs, ready bool) appv1.WaveInUse {
 // failedWithOthers reports whether the hold is a rollback from other defaults than those with a digest.
 func (h *holdMark) failedWithOthers(digest string) bool {
 	return h.rolledBack() && h.Failed.Defaults != "" && h.Failed.Defaults != digest
+}
+
+// HasRolledBack reports whether the workload of a live Deployment has gone back from a change of its own, and not from defaults.
+func HasRolledBack(k resource.Kind, live *appsv1.Deployment) bool {
+	mark := (&Input{Kind: k}).markOf(live)
+	return mark.rolledBack() && mark.Failed.Defaults == ""
 }
 
 // RolledBackFrom returns whether the workload of a live Deployment has gone back from defaults: from the present ones, with a digest, or from others.
@@ -200,22 +206,26 @@ func RolledBackFrom(k resource.Kind, live *appsv1.Deployment, digest string) (pr
 	return !others, others
 }
 
-// NoteLoss notes in the status about defaults for how long a resource was ready with the defaults that it took in a wave. before is the former condition
-// Ready of a resource that is not ready any more.
-func NoteLoss(status *appv1.DefaultsStatus, before *metav1.Condition, now time.Time) {
-	is := status.Defaults
-	if is == nil || is.Wave == nil || before == nil || before.Status != metav1.ConditionTrue {
+// NoteLoss notes in the status about defaults for how long a resource was ready with the defaults that it took in a wave, if that is the longest time. former
+// is the former status, and before the former condition Ready, of a resource that is not ready any more.
+func NoteLoss(status, former *appv1.DefaultsStatus, before *metav1.Condition, now time.Time) {
+	is, was := status.Defaults, former.Defaults
+	if is == nil || was == nil || is.Wave == nil || !is.Wave.Equal(was.Wave) || !was.WasReady || before == nil || before.Status != metav1.ConditionTrue {
+		return
+	}
+	seconds := int64(ReadyFor(before, is.Wave.Time, now).Seconds())
+	if is.ReadyUntil != nil && seconds < is.ReadySeconds {
 		return
 	}
 	noted := *is
-	noted.ReadySeconds = max(is.ReadySeconds, int64(ReadyFor(before, is.Wave.Time, now).Seconds()))
+	noted.ReadySeconds, noted.ReadyUntil = seconds, &metav1.Time{Time: now.UTC().Truncate(time.Second)}
 	status.Defaults = &noted
 }
 
-// ReadyFor returns for how long the condition Ready has been True since a time, 0 for a time in the future. A transition in the future does not count.
+// ReadyFor returns for how long the condition Ready has been True since a time, 0 for a time or a transition in the future.
 func ReadyFor(ready *metav1.Condition, since, now time.Time) time.Duration {
-	if at := ready.LastTransitionTime.Time; at.After(since) && !at.After(now) {
-		since = at
+	if ready.LastTransitionTime.After(since) {
+		since = ready.LastTransitionTime.Time
 	}
 	return max(0, now.Sub(since))
 }

@@ -78,3 +78,11 @@ func (b *DefaultsInUseApplyConfiguration) WithReadySeconds(value int64) *Default
 	b.WaveInUseApplyConfiguration.ReadySeconds = &value
 	return b
 }
+
+// WithReadyUntil sets the ReadyUntil field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ReadyUntil field is set to the value of the last call.
+func (b *DefaultsInUseApplyConfiguration) WithReadyUntil(value metav1.Time) *DefaultsInUseApplyConfiguration {
+	b.WaveInUseApplyConfiguration.ReadyUntil = &value
+	return b
+}

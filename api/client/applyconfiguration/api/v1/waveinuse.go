@@ -18,9 +18,11 @@ type WaveInUseApplyConfiguration struct {
 	Wave *metav1.Time `json:"wave,omitempty"`
 	// wasReady is true once the resource was ready with the defaults that it took in a wave.
 	WasReady *bool `json:"wasReady,omitempty"`
-	// readySeconds is the longest time in seconds for which the resource was ready with the defaults that it took in a wave, before it lost its
-	// readiness. It is absent until then.
+	// readySeconds is the longest time in seconds for which the resource was ready with the defaults that it took in a wave, until it lost its
+	// readiness at readyUntil. Both are absent before.
 	ReadySeconds *int64 `json:"readySeconds,omitempty"`
+	// readyUntil is the end of readySeconds.
+	ReadyUntil *metav1.Time `json:"readyUntil,omitempty"`
 }
 
 // WaveInUseApplyConfiguration constructs a declarative configuration of the WaveInUse type for use with
@@ -50,5 +52,13 @@ func (b *WaveInUseApplyConfiguration) WithWasReady(value bool) *WaveInUseApplyCo
 // If called multiple times, the ReadySeconds field is set to the value of the last call.
 func (b *WaveInUseApplyConfiguration) WithReadySeconds(value int64) *WaveInUseApplyConfiguration {
 	b.ReadySeconds = &value
+	return b
+}
+
+// WithReadyUntil sets the ReadyUntil field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ReadyUntil field is set to the value of the last call.
+func (b *WaveInUseApplyConfiguration) WithReadyUntil(value metav1.Time) *WaveInUseApplyConfiguration {
+	b.ReadyUntil = &value
 	return b
 }
