@@ -59,7 +59,7 @@ func (in *Input) beforeRollout() *appv1.BeforeRolloutSpec {
 // observeJobs returns the Jobs of the owner as the cache has them, the latest first. The cache has none while the feature is disabled.
 func observeJobs(ctx context.Context, c client.Client, in *Input) ([]batchv1.Job, error) {
 	if !in.Kind.Serves || in.Undecodable != nil || slices.Contains(in.disabled, validation.FeatureBeforeRollout) {
-		return nil, nil
+		return nil, nil //nolint:nilerr // The decision has the error.
 	}
 	var list batchv1.JobList
 	if err := c.List(ctx, &list, client.InNamespace(in.Owner.GetNamespace()),
