@@ -410,28 +410,81 @@ func TestLogGoesOn(t *testing.T) {
 	}
 }
 
-// TestCopyLog has a stream that breaks within a line: the line is left to the next try.
-func TestCopyLog(t *testing.T) {
-	var out bytes.Buffer
-	last, err := copyLog(&out, io.MultiReader(strings.NewReader("2026-01-01T00:00:00Z one\n2026-01-01T00:00:01Z tw"), iotest.ErrReader(io.ErrUnexpectedEOF)), time.Time{})
-	if out.String() != "one\n" || !errors.Is(err, io.ErrUnexpectedEOF) || last.Second() != 0 || last.IsZero() {
-		t.Errorf("%q, %s, %v", out.String(), last, err)
+// logEntry is an entry of a kubelet's log: a line, or a part of a long line.
+type logEntry struct {
+	at   time.Time
+	text string
+}
+
+// keptLog returns the log that a kubelet keeps of lines, in entries of at most eight bytes, each a tenth of a second after the one before.
+func keptLog(lines ...string) []logEntry {
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	var entries []logEntry
+	for _, line := range lines {
+		for begin := 0; begin < len(line); begin += 8 {
+			at = at.Add(100 * time.Millisecond)
+			entries = append(entries, logEntry{at, line[begin:min(len(line), begin+8)]})
+		}
 	}
-	again, err := copyLog(&out, strings.NewReader("2026-01-01T00:00:00Z one\n2026-01-01T00:00:01Z two"), last)
-	if out.String() != "one\ntwo" || err != nil || again.Second() != 1 {
-		t.Errorf("%q, %s, %v", out.String(), again, err)
+	return entries
+}
+
+// logSinceOf returns what a kubelet answers of a log from a time on, in whole seconds. It leaves out entries, and states the time at the beginning of a line
+// alone: the rest of a line whose first entries are left out has none.
+func logSinceOf(entries []logEntry, since time.Time) string {
+	var text strings.Builder
+	begins := true
+	for _, entry := range entries {
+		if !entry.at.Before(since.Truncate(time.Second)) {
+			if begins {
+				text.WriteString(entry.at.Format(time.RFC3339Nano) + " ")
+			}
+			text.WriteString(entry.text)
+		}
+		begins = strings.HasSuffix(entry.text, "\n")
+	}
+	return text.String()
+}
+
+// TestCopyLog breaks a log off at each two places, by its end or by an error, and goes on: each byte of it is printed once.
+func TestCopyLog(t *testing.T) {
+	long := strings.Repeat("0123456789", 4) + "\n"
+	entries := keptLog("one\n", long, "\n", long, long, "two\n", long, "no end of a line")
+	want := "one\n" + long + "\n" + long + long + "two\n" + long + "no end of a line"
+	whole := len(logSinceOf(entries, time.Time{}))
+	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF} {
+		for first := range whole {
+			for _, second := range []int{0, 5, 40, 41, 90, 150, 222} {
+				var out bytes.Buffer
+				var at logPosition
+				for _, bytes := range []int{first, second, whole} {
+					answer := logSinceOf(entries, at.last)
+					var rest io.Reader = iotest.ErrReader(end)
+					if bytes >= len(answer) {
+						rest = strings.NewReader("")
+					}
+					var err error
+					if at, err = copyLog(&out, io.MultiReader(strings.NewReader(answer[:min(bytes, len(answer))]), rest), at); err != nil && !errors.Is(err, end) {
+						t.Fatal(err)
+					}
+				}
+				if out.String() != want {
+					t.Fatalf("broken off after %d and %d bytes by %v:\n%q\nwant\n%q", first, second, end, out.String(), want)
+				}
+			}
+		}
 	}
 }
 
 // TestLineCleaner writes a log for a terminal: without escape sequences, with each line break.
 func TestLineCleaner(t *testing.T) {
 	var out bytes.Buffer
-	if _, err := copyLog(lineCleaner{&out, view.Style{}}, strings.NewReader("\x1b[31mred\x1b[0m\a\n\nend"), time.Time{}); err != nil || out.String() != "red\n\nend" {
+	if _, err := copyLog(lineCleaner{&out, view.Style{}}, strings.NewReader("\x1b[31mred\x1b[0m\a\n\n2026-01-01T00:00:00Z end"), logPosition{}); err != nil || out.String() != "red\n\nend" {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 	out.Reset()
 	long := strings.Repeat("x", 3*maxRunPart)
-	if _, err := copyLog(lineCleaner{&out, view.Style{}}, strings.NewReader(long+"\n"), time.Time{}); err != nil || out.String() != long+"\n" {
+	if _, err := copyLog(lineCleaner{&out, view.Style{}}, strings.NewReader(long+"\n"), logPosition{}); err != nil || out.String() != long+"\n" {
 		t.Errorf("%d bytes, %v", out.Len(), err)
 	}
 }

@@ -229,7 +229,7 @@ func (f *runFollower) deleteJob(ctx context.Context) string {
 	return fmt.Sprintf("is still there: %v; delete it: %s", inWords(err, "delete", "Job "+f.job.Name, f.job.Namespace), command)
 }
 
-// printLog prints the log of the command until the command has ended. A log that breaks off goes on after the last line: only a log that is
+// printLog prints the log of the command until the command has ended. A log that breaks off goes on where it has ended: only a log that is
 // requested after the end of the command is complete.
 func (f *runFollower) printLog(ctx context.Context, pod string) error {
 	style, err := f.styleOf(f.Out)
@@ -240,15 +240,15 @@ func (f *runFollower) printLog(ctx context.Context, pod string) error {
 	if isTerminal(f.Out) {
 		out = lineCleaner{f.Out, style}
 	}
-	var last time.Time
+	var at logPosition
 	for failures := 0; ; {
 		run, err := f.readState(ctx, answerWithin)
 		if err != nil || run.Over {
 			return err
 		}
-		before := last
-		last, err = f.logSince(ctx, pod, last, out)
-		if failures++; err == nil || last.After(before) {
+		before := at
+		at, err = f.logSince(ctx, pod, at, out)
+		if failures++; err == nil || at != before {
 			failures = 0
 		}
 		switch {
@@ -265,11 +265,20 @@ func (f *runFollower) printLog(ctx context.Context, pod string) error {
 	}
 }
 
-// logSince prints the lines of the log after a time, zero for all, and returns the time of the last one.
-func (f *runFollower) logSince(ctx context.Context, pod string, after time.Time, out io.Writer) (last time.Time, err error) {
+// logPosition is a place in a log.
+type logPosition struct {
+	// last is the time of the last line that was printed whole, zero for none.
+	last time.Time
+	// partial is the time of a line after that, of which the first printed bytes were printed.
+	partial time.Time
+	printed int
+}
+
+// logSince prints the log after a place, and returns the new one.
+func (f *runFollower) logSince(ctx context.Context, pod string, after logPosition, out io.Writer) (logPosition, error) {
 	options := &corev1.PodLogOptions{Container: f.job.Spec.Template.Spec.Containers[0].Name, Follow: true, Timestamps: true}
-	if !after.IsZero() {
-		options.SinceTime = &metav1.Time{Time: after}
+	if !after.last.IsZero() {
+		options.SinceTime = &metav1.Time{Time: after.last} // In whole seconds.
 	}
 	stream, err := f.c.kube.CoreV1().Pods(f.job.Namespace).GetLogs(pod, options).Stream(ctx)
 	if err != nil {
@@ -279,35 +288,81 @@ func (f *runFollower) logSince(ctx context.Context, pod string, after time.Time,
 	return copyLog(out, stream, after)
 }
 
-// copyLog copies a log whose lines begin with their time, without the times, and returns the time of the last whole line. Lines up to the
-// time after are left out.
-func copyLog(to io.Writer, from io.Reader, after time.Time) (last time.Time, err error) {
-	reader := bufio.NewReaderSize(from, maxRunPart)
-	last = after
-	at, begins, known := after, true, false
-	for {
+// copyLog copies a log whose lines begin with their time, without the times, from a place on, and returns the new place. A log that begins within a
+// line, as a kubelet's does that begins with the part of a long line after a time, begins with a line that was printed.
+func copyLog(to io.Writer, from io.Reader, after logPosition) (logPosition, error) {
+	reader, place := bufio.NewReaderSize(from, maxRunPart), after
+	var line logLine
+	for first, begins := true, true; ; first = false {
 		part, err := reader.ReadSlice('\n')
-		whole := !errors.Is(err, bufio.ErrBufferFull)
-		if err != nil && whole && !errors.Is(err, io.EOF) {
-			return last, err // The rest of this line comes with the next try.
+		broken := err != nil && !errors.Is(err, bufio.ErrBufferFull)
+		if broken && !errors.Is(err, io.EOF) {
+			part = nil // The rest of this line comes with the next try.
 		}
-		if begins {
-			at, part = cutTime(part)
-			known = !at.IsZero() && !at.After(after)
-		}
-		if len(part) > 0 && !known {
-			if _, err := to.Write(part); err != nil {
-				return last, err
+		if begins && len(part) > 0 {
+			if line, part = newLogLine(part, &after, first); broken && line.at.IsZero() {
+				line.known = true // The time itself is broken off.
 			}
 		}
-		if whole && at.After(last) {
-			last = at
+		if err := line.print(to, part); err != nil {
+			return place, err
 		}
-		if errors.Is(err, io.EOF) {
-			return last, nil
+		if broken {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return line.end(place, false), err
 		}
-		begins = whole
+		if begins = err == nil; begins {
+			place = line.end(place, true)
+		}
 	}
+}
+
+// logLine is a line of a log that is copied.
+type logLine struct {
+	at time.Time
+	// known is true for a line that was printed before, and skip is the number of bytes at its beginning that were.
+	known bool
+	skip  int
+	// length is the number of bytes of the line so far.
+	length int
+}
+
+// newLogLine returns the line that begins with a part, and the part without the time. first is true for the first line of a log.
+func newLogLine(part []byte, after *logPosition, first bool) (line logLine, rest []byte) {
+	line.at, rest = cutTime(part)
+	switch {
+	case line.at.IsZero():
+		line.known = first && !after.last.IsZero()
+	case !line.at.After(after.last):
+		line.known = true
+	case line.at.Equal(after.partial):
+		line.skip = after.printed
+	}
+	return line, rest
+}
+
+// print prints the next part of the line, without what was printed before.
+func (l *logLine) print(to io.Writer, part []byte) error {
+	skipped := min(len(part), max(0, l.skip-l.length))
+	l.length += len(part)
+	if part = part[skipped:]; len(part) == 0 || l.known {
+		return nil
+	}
+	_, err := to.Write(part)
+	return err
+}
+
+// end returns the place after the line, or within it.
+func (l *logLine) end(place logPosition, whole bool) logPosition {
+	switch {
+	case l.known || !l.at.After(place.last):
+		return place
+	case whole:
+		return logPosition{last: l.at}
+	}
+	return logPosition{last: place.last, partial: l.at, printed: max(l.skip, l.length)}
 }
 
 // cutTime returns the time at the beginning of a line, zero if there is none, and the rest of the line.
