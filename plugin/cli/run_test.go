@@ -459,7 +459,7 @@ func TestCopyLog(t *testing.T) {
 				var at logPosition
 				for _, bytes := range []int{first, second, whole} {
 					answer := logSinceOf(entries, at.last)
-					var rest io.Reader = iotest.ErrReader(end)
+					rest := iotest.ErrReader(end)
 					if bytes >= len(answer) {
 						rest = strings.NewReader("")
 					}

@@ -269,7 +269,7 @@ func (f *runFollower) printLog(ctx context.Context, pod string) error {
 type logPosition struct {
 	// last is the time of the last line that was printed whole, zero for none.
 	last time.Time
-	// partial is the time of a line after that, of which the first printed bytes were printed.
+	// partial is the time of a line after that, and printed is the number of its bytes that were printed.
 	partial time.Time
 	printed int
 }
