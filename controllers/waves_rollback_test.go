@@ -128,6 +128,33 @@ func TestDefaultsThatFailAreRolledBack(t *testing.T) {
 	})
 }
 
+// TestAChangeWithFailedDefaultsIsRolledBack has defaults stall in a wave, and then a change of the spec with these defaults: the rollout stays stopped, as no
+// spec has been ready with them.
+func TestAChangeWithFailedDefaultsIsRolledBack(t *testing.T) {
+	forNames(t, heldKinds(), func(t *testing.T, name string) {
+		w := failedDefaults(t, name)
+		w.run(name, &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "web-1", UID: "uid-web-1"}})
+		w.settle(name)
+		w.setSpec(name, onStall(name, "nginx:2"))
+		w.settle(name)
+		if got := w.annotationsOfPods(); got != "map[a:2]" {
+			t.Fatalf("with another spec, the pods have %s", got)
+		}
+		w.replicaSet("web-3")
+		w.stall(name)
+		w.settle(name)
+		if got := w.annotationsOfPods(); got != "map[a:1]" {
+			t.Fatalf("after the rollback, the pods have %s", got)
+		}
+		w.run(name, &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "web-1", UID: "uid-web-1"}})
+		w.settle(name)
+		w.stands("rollback", name, "Applied=False/RolledBack", "Stalled=True/RolledBack")
+		if got := w.lead(); got != "False/Stalled" {
+			t.Errorf("the rollout is %s", got)
+		}
+	})
+}
+
 // TestARefreshWithOtherDefaultsIsRolledBack has a refresh that takes other defaults stall: it is a change, and a refresh that takes none is not.
 func TestARefreshWithOtherDefaultsIsRolledBack(t *testing.T) {
 	forNames(t, heldKinds(), func(t *testing.T, name string) {

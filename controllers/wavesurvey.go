@@ -210,8 +210,8 @@ func (s *survey) newMember(ctx context.Context, k *kind, obj stored.Observed, in
 func (s *survey) addConditions(m *waves.Member, obj stored.Observed) {
 	stalled, applied := obj.Condition(appv1.ConditionStalled), obj.Condition(appv1.ConditionApplied)
 	m.Stalled = stalled != nil && stalled.Status == metav1.ConditionTrue
-	m.Unapplied = applied != nil && applied.Status == metav1.ConditionFalse
-	m.Refuses = m.Stalled && m.Unapplied && stalled.Reason == applied.Reason
+	unapplied := applied != nil && applied.Status == metav1.ConditionFalse
+	m.Refuses = m.Stalled && unapplied && stalled.Reason == applied.Reason
 	if is := obj.Defaults(); is != nil {
 		m.Invalid = is.Invalid != ""
 		m.Reported = m.Wave > 0 && is.Wave != nil && is.Wave.Time.Equal(m.TakenAt)
@@ -225,6 +225,7 @@ func (s *survey) addConditions(m *waves.Member, obj stored.Observed) {
 		return
 	}
 	m.Since = ready.LastTransitionTime.Time
+	m.Unapplied = unapplied && ready.Status != metav1.ConditionTrue && ready.Reason == applied.Reason // Objects around the pods do not count.
 	switch is := ready.Status == metav1.ConditionTrue; {
 	case is && ready.ObservedGeneration == obj.GetGeneration():
 		m.Ready = true

@@ -40,7 +40,7 @@ type Member struct {
 	// ReadyFor is the longest time for which the resource was ready with its defaults, until it lost its readiness at ReadyUntil.
 	ReadyFor   time.Duration
 	ReadyUntil time.Time
-	// Unapplied is true while the present spec of the resource is not in force, Refuses if the resource has stalled for the same reason, and
+	// Unapplied is true while the resource is not ready as its present spec is not in force, Refuses if the resource has stalled for the same reason, and
 	// RolledBackOwn after a rollback from a change of its own.
 	Unapplied, Refuses, RolledBackOwn bool
 	// Exempt is true for a resource that the rollout leaves out, whatever its state, and Invalid for a resource that cannot take the defaults.
@@ -170,7 +170,7 @@ func (r *Rollout) hasFailed(m *Member) bool {
 
 // hasOwnTrouble reports whether a resource has stalled with a change of its own, which is not in force: after a rollback, or refused long after its soak.
 func (r *Rollout) hasOwnTrouble(m *Member) bool {
-	return m.Stalled && m.Reported && (m.RolledBackOwn || m.Refuses && r.hadSoaked(m))
+	return m.Stalled && m.Reported && (m.RolledBackOwn && m.WasReady || m.Refuses && r.hadSoaked(m))
 }
 
 // hadSoaked reports whether a resource was ready for its soak, until long after it took its defaults.

@@ -46,6 +46,8 @@ type failedSpec struct {
 	Defaults string `json:"defaults,omitempty"`
 	// Wave is the wave in which the workload had taken its defaults.
 	Wave resource.Wave `json:"wave,omitzero"`
+	// Taken is the digest of the defaults that the workload had taken in that wave: with these, no spec has been ready.
+	Taken string `json:"taken,omitempty"`
 }
 
 // declinedRollback is a rollout that has stalled and is not undone.
@@ -102,9 +104,13 @@ func (c decider) wishRollback(mark holdMark) holdWish {
 	if len(record) > maxFailedRecord {
 		record = in.Spec.Identity()
 	}
-	return holdWish{begins: true, mark: &holdMark{ReplicaSet: in.Before.History.LastGood.ReplicaSet, By: byRollback, Failed: &failedSpec{
+	failed := &failedSpec{
 		Identity: record, Refresh: inputs.Refresh, Image: live.Spec.Template.Spec.Containers[0].Image, Cause: cutCause(verdict), Wave: inputs.Wave,
-	}}}
+	}
+	if !inputs.Wave.IsZero() {
+		failed.Taken = inputs.DefaultsDigest()
+	}
+	return holdWish{begins: true, mark: &holdMark{ReplicaSet: in.Before.History.LastGood.ReplicaSet, By: byRollback, Failed: failed}}
 }
 
 // cutCause returns the cause of a rollout that makes no progress, as far as it is kept.

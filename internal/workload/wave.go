@@ -190,17 +190,22 @@ func (h *holdMark) failedWithOthers(digest string) bool {
 	return h.rolledBack() && h.Failed.Defaults != "" && h.Failed.Defaults != digest
 }
 
-// HasRolledBack reports whether the workload of a live Deployment has gone back from a change of its own, and not from defaults.
+// HasRolledBack reports whether the workload of a live Deployment has gone back from a change of its own, and not from defaults, or from a change with
+// defaults of a wave.
 func HasRolledBack(k resource.Kind, live *appsv1.Deployment) bool {
 	mark := (&Input{Kind: k}).markOf(live)
-	return mark.rolledBack() && mark.Failed.Defaults == ""
+	return mark.rolledBack() && mark.Failed.Defaults == "" && mark.Failed.Taken == ""
 }
 
-// RolledBackFrom returns whether the workload of a live Deployment has gone back from defaults: from the present ones, with a digest, or from others.
+// RolledBackFrom returns whether the workload of a live Deployment has gone back from defaults: from the present ones, with a digest, or from others. A
+// change with the present ones of a wave counts as the present ones, since no spec has been ready with them.
 func RolledBackFrom(k resource.Kind, live *appsv1.Deployment, digest string) (present, others bool) {
 	mark := (&Input{Kind: k}).markOf(live)
-	if !mark.rolledBack() || mark.Failed.Defaults == "" {
+	switch {
+	case !mark.rolledBack():
 		return false, false
+	case mark.Failed.Defaults == "":
+		return mark.Failed.Taken != "" && mark.Failed.Taken == digest, false
 	}
 	others = mark.failedWithOthers(digest)
 	return !others, others
