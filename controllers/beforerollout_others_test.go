@@ -21,17 +21,23 @@ func newCommandWorld(t *testing.T, kindName string) *world {
 	w.endJob(batchv1.JobComplete)
 	w.settle(kindName)
 	w.run(kindName, w.replicaSet("web-1"))
-	w.clock.SetTime(w.clock.Now().Add(time.Minute))
-	w.setSpec(kindName, commandSpecOf(kindName, "nginx:2"))
-	w.settle(kindName)
-	w.endJob(batchv1.JobComplete)
-	w.settle(kindName)
+	w.endCommand(kindName, commandSpecOf(kindName, "nginx:2"), batchv1.JobComplete)
 	w.run(kindName, w.replicaSet("web-2"))
 	w.settle(kindName)
 	if n := len(w.jobs()); n != 2 || w.image() != "nginx:2" {
 		t.Fatalf("%d Jobs, and the Deployment runs %s", n, w.image())
 	}
 	return w
+}
+
+// endCommand gives the resource a spec a minute later, whose command ends.
+func (w *world) endCommand(kindName, spec string, end batchv1.JobConditionType) {
+	w.t.Helper()
+	w.clock.SetTime(w.clock.Now().Add(time.Minute))
+	w.setSpec(kindName, spec)
+	w.settle(kindName)
+	w.endJob(end)
+	w.settle(kindName)
 }
 
 // commandAndCanary returns the spec of commandSpecOf with a canary after the command.
@@ -81,11 +87,7 @@ func TestCommandOnce(t *testing.T) {
 func TestNoCommandAfterAbort(t *testing.T) {
 	forNames(t, heldKinds(), func(t *testing.T, name string) {
 		w := newCommandWorld(t, name)
-		w.clock.SetTime(w.clock.Now().Add(time.Minute))
-		w.setSpec(name, commandAndCanary(name, "nginx:3"))
-		w.settle(name)
-		w.endJob(batchv1.JobComplete)
-		w.settle(name)
+		w.endCommand(name, commandAndCanary(name, "nginx:3"), batchv1.JobComplete)
 		w.runs("the command has succeeded", "nginx:2", "nginx:3")
 		w.annotate(name, appv1.AnnotationAbort, string(w.canary().UID))
 		w.settle(name)
@@ -106,11 +108,7 @@ func TestNoCommandAfterAbort(t *testing.T) {
 func TestFailedCommandAndDefaults(t *testing.T) {
 	forNames(t, heldKinds(), func(t *testing.T, name string) {
 		w := newCommandWorld(t, name)
-		w.clock.SetTime(w.clock.Now().Add(time.Minute))
-		w.setSpec(name, commandSpecOf(name, "nginx:3"))
-		w.settle(name)
-		w.endJob(batchv1.JobFailed)
-		w.settle(name)
+		w.endCommand(name, commandSpecOf(name, "nginx:3"), batchv1.JobFailed)
 		before := w.latestJob()
 		for _, value := range []string{"1", "2"} {
 			w.setDefaults("platform", `{"defaults":{"podAnnotations":{"a":"`+value+`"}}}`)
@@ -135,16 +133,8 @@ func TestFailedCommandAndDefaults(t *testing.T) {
 func TestCommandAndDeletedJobs(t *testing.T) {
 	forNames(t, heldKinds(), func(t *testing.T, name string) {
 		w := newCommandWorld(t, name)
-		w.clock.SetTime(w.clock.Now().Add(time.Minute))
-		w.setSpec(name, commandAndCanary(name, "nginx:3"))
-		w.settle(name)
-		w.endJob(batchv1.JobFailed)
-		w.settle(name)
-		w.clock.SetTime(w.clock.Now().Add(time.Minute))
-		w.setSpec(name, commandAndCanary(name, "nginx:4"))
-		w.settle(name)
-		w.endJob(batchv1.JobComplete)
-		w.settle(name)
+		w.endCommand(name, commandAndCanary(name, "nginx:3"), batchv1.JobFailed)
+		w.endCommand(name, commandAndCanary(name, "nginx:4"), batchv1.JobComplete)
 		w.runs("the second command has succeeded", "nginx:2", "nginx:4")
 		jobs := w.jobs()
 		for i := range jobs[:len(jobs)-1] {
@@ -234,11 +224,7 @@ func TestCommandOfSpecThatWasLeft(t *testing.T) {
 					if janitor == "never" && len(slices.Compact(slices.Sorted(slices.Values(ran)))) != 3 {
 						t.Errorf("the Jobs are %q", ran)
 					}
-					w.clock.SetTime(w.clock.Now().Add(time.Minute))
-					w.setSpec(name, commandSpecOf(name, "nginx:3"))
-					w.settle(name)
-					w.endJob(batchv1.JobComplete)
-					w.settle(name)
+					w.endCommand(name, commandSpecOf(name, "nginx:3"), batchv1.JobComplete)
 					if w.image() != "nginx:3" {
 						t.Errorf("the Deployment runs %s", w.image())
 					}
@@ -253,11 +239,7 @@ func TestCommandOfSpecThatWasLeft(t *testing.T) {
 func TestCommandAfterDeletedJob(t *testing.T) {
 	forNames(t, heldKinds(), func(t *testing.T, name string) {
 		w := newCommandWorld(t, name)
-		w.clock.SetTime(w.clock.Now().Add(time.Minute))
-		w.setSpec(name, commandSpecOf(name, "nginx:3"))
-		w.settle(name)
-		w.endJob(batchv1.JobFailed)
-		w.settle(name)
+		w.endCommand(name, commandSpecOf(name, "nginx:3"), batchv1.JobFailed)
 		w.setSpec(name, flowSpec(name, "nginx:4", onePort))
 		w.settle(name)
 		w.makeAvailable()

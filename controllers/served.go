@@ -45,7 +45,7 @@ func newServedKind[T reconciler.Resource](
 			spec, paused, status := partsOf(obj)
 			before := status.workloadStatus()
 			done, err := d.Reconcile(ctx, workload.NewServedInput(of, obj, spec, paused, undecodable, d.Disabled, before))
-			if !reconciler.IsReady(&done.Report, err) {
+			if is := done.Status.Defaults.Defaults; is != nil && is.Wave != nil && !reconciler.IsReady(&done.Report, err) {
 				workload.NoteLoss(&done.Status.Defaults, &before.Defaults, meta.FindStatusCondition(obj.CommonStatus().Conditions, appv1.ConditionReady), d.Clock.Now())
 			}
 			status.set(&done.Status)

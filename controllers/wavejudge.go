@@ -144,8 +144,7 @@ func newJudgement(k *kind, obj stored.Observed, live *appsv1.Deployment, in *nam
 	if live == nil {
 		return made
 	}
-	made.rolledBack, made.rolledBackEarlier = workload.RolledBackFrom(k.Kind, live, made.digest)
-	made.rolledBackOwn = workload.HasRolledBack(k.Kind, live)
+	made.rolledBack, made.rolledBackEarlier, made.rolledBackOwn = workload.RolledBackFrom(k.Kind, live, made.digest)
 	used, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
 	if err != nil {
 		return made

@@ -259,8 +259,8 @@ func TestWavesInAnyOrder(t *testing.T) {
 			}
 		})
 	}
-	if full == 0 {
-		t.Errorf("none of %d rollouts had a full wave", seeds)
+	if full < seeds/3 {
+		t.Errorf("%d of %d rollouts had a full wave", full, seeds)
 	}
 }
 

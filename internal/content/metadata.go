@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// scope has the objects of one watch: those of a kind in a namespace, or in all namespaces if the namespace is empty. Where the manager watches some
+// scope has the kind and the namespace of the objects of one watch. An empty namespace has the objects of all namespaces. Where the manager watches some
 // namespaces, each has watches of its own: a namespace without the right to watch the kind is no trouble for another one.
 type scope struct{ kind, namespace string }
 

@@ -253,8 +253,8 @@ func (c decider) jobAfter(recorded *resource.BuildInputs) *batchv1.Job {
 	return latest
 }
 
-// leaveJob returns the present workload, whose pods wait for no command. The record has the latest Job even if that is about another spec, which was left
-// before its rollout: the spec has another Job when it comes back.
+// leaveJob returns the present workload, whose pods wait for no command. The record has the latest Job, also a Job about another spec
+// that was left before its rollout: that spec has another Job when it comes back.
 func (c decider) leaveJob(present *builtSpec) (*builtSpec, error) {
 	if later := c.jobAfter(&present.inputs); later != nil {
 		return c.recordJob(present, later.Name, later)

@@ -274,7 +274,7 @@ func templateOnly(template corev1.PodTemplateSpec) *appsv1.Deployment {
 	}
 }
 
-// inputsOf returns the inputs that a live workload object was built with, by its record.
+// inputsOf returns the recorded inputs of a live workload object.
 func inputsOf(live client.Object) (resource.BuildInputs, error) {
 	return resource.DecodeInputs(live.GetAnnotations()[appv1.AnnotationLastAppliedInputs])
 }

@@ -43,8 +43,8 @@ func (r *Reconciler) takeDefaults(ctx context.Context, in *Input) (*Input, error
 	return joined.withDefaults(defaults), nil
 }
 
-// defaultsInForce returns the defaults that the present spec has: the recorded ones of a live Deployment with the same spec, or of the canary that runs
-// the spec, else today's.
+// defaultsInForce returns the defaults of the present spec: the recorded defaults of a live Deployment with the same spec, or of the canary that runs the
+// spec, else today's defaults.
 func (r *Reconciler) defaultsInForce(ctx context.Context, in *Input, live *appsv1.Deployment, today resource.DefaultsRecord) (resource.DefaultsRecord, error) {
 	recorded, ours := in.ownInputs(live)
 	if !ours || !in.wave.IsZero() {

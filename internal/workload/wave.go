@@ -94,8 +94,7 @@ func newWave(grant *waves.Grant, at time.Time) resource.Wave {
 	return resource.Wave{Number: grant.Wave, Repairs: grant.Repairs, At: metav1.NewTime(at.UTC().Truncate(time.Second))}
 }
 
-// ownInputs returns the inputs in the record of a live Deployment; ours is false unless the owner controls the Deployment, and the record is the operator's
-// own.
+// ownInputs returns the recorded inputs of a live Deployment. ours is true if the owner controls the Deployment, and the operator owns the record.
 func (in *Input) ownInputs(live *appsv1.Deployment) (recorded resource.BuildInputs, ours bool) {
 	if live == nil || !metav1.IsControlledBy(live, in.Owner) || !in.OwnsRecord(live) {
 		return recorded, false
@@ -190,32 +189,25 @@ func (h *holdMark) failedWithOthers(digest string) bool {
 	return h.rolledBack() && h.Failed.Defaults != "" && h.Failed.Defaults != digest
 }
 
-// HasRolledBack reports whether the workload of a live Deployment has gone back from a change of its own, and not from defaults, or from a change with
-// defaults of a wave.
-func HasRolledBack(k resource.Kind, live *appsv1.Deployment) bool {
-	mark := (&Input{Kind: k}).markOf(live)
-	return mark.rolledBack() && mark.Failed.Defaults == "" && mark.Failed.Taken == ""
-}
-
-// RolledBackFrom returns whether the workload of a live Deployment has gone back from defaults: from the present ones, with a digest, or from others. A
-// change with the present ones of a wave counts as the present ones, since no spec has been ready with them.
-func RolledBackFrom(k resource.Kind, live *appsv1.Deployment, digest string) (present, others bool) {
-	mark := (&Input{Kind: k}).markOf(live)
-	switch {
+// RolledBackFrom returns from what the workload of a live Deployment has gone back: from the present defaults, with a digest, from other defaults, or from a
+// change of the resource alone. A change with the present defaults of a wave counts as these defaults, since no spec has been ready with them.
+func RolledBackFrom(k resource.Kind, live *appsv1.Deployment, digest string) (present, others, own bool) {
+	switch mark := (&Input{Kind: k}).markOf(live); {
 	case !mark.rolledBack():
-		return false, false
-	case mark.Failed.Defaults == "":
-		return mark.Failed.Taken != "" && mark.Failed.Taken == digest, false
+		return false, false, false
+	case mark.Failed.Defaults != "":
+		others = mark.failedWithOthers(digest)
+		return !others, others, false
+	default:
+		return mark.Failed.Taken != "" && mark.Failed.Taken == digest, false, mark.Failed.Taken == ""
 	}
-	others = mark.failedWithOthers(digest)
-	return !others, others
 }
 
-// NoteLoss notes in the status about defaults for how long a resource was ready with the defaults that it took in a wave, if that is the longest time. former
-// is the former status, and before the former condition Ready, of a resource that is not ready any more.
+// NoteLoss notes in the status about the defaults of a wave for how long the resource was ready with them, if that is the longest time. former is the former
+// status, and before the former condition Ready, of a resource that is not ready any more.
 func NoteLoss(status, former *appv1.DefaultsStatus, before *metav1.Condition, now time.Time) {
 	is, was := status.Defaults, former.Defaults
-	if is == nil || was == nil || is.Wave == nil || !is.Wave.Equal(was.Wave) || !was.WasReady || before == nil || before.Status != metav1.ConditionTrue {
+	if was == nil || !is.Wave.Equal(was.Wave) || !was.WasReady || before == nil || before.Status != metav1.ConditionTrue {
 		return
 	}
 	seconds := int64(ReadyFor(before, is.Wave.Time, now).Seconds())

@@ -229,8 +229,8 @@ func (f *runFollower) deleteJob(ctx context.Context) string {
 	return fmt.Sprintf("is still there: %v; delete it: %s", inWords(err, "delete", "Job "+f.job.Name, f.job.Namespace), command)
 }
 
-// printLog prints the log of the command until the command has ended. A log that breaks off goes on where it has ended: only a log that is
-// requested after the end of the command is complete.
+// printLog prints the log of the command until the command has ended. A log that breaks off is requested again from its end on: only a log
+// that is requested after the end of the command is complete.
 func (f *runFollower) printLog(ctx context.Context, pod string) error {
 	style, err := f.styleOf(f.Out)
 	if err != nil {
@@ -343,7 +343,7 @@ func newLogLine(part []byte, after *logPosition, first bool) (line logLine, rest
 	return line, rest
 }
 
-// print prints the next part of the line, without what was printed before.
+// print prints the next part of the line, without the bytes that were printed before.
 func (l *logLine) print(to io.Writer, part []byte) error {
 	skipped := min(len(part), max(0, l.skip-l.length))
 	l.length += len(part)

@@ -96,24 +96,32 @@ func (b *browser) try(method, path string, form url.Values) (status int, answer 
 	return status, answer
 }
 
-// load returns a page, again if the API server has not answered in its time, as on a busy machine.
+// load returns a page.
 func (b *browser) load(address string) (status int, answer string) {
 	b.t.Helper()
-	harness.Eventually(b.t, func() error {
+	return answered(b.t, func() (int, string) {
 		q, err := http.NewRequestWithContext(b.t.Context(), http.MethodGet, address, http.NoBody)
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		var next string
-		if status, answer, next = b.answerTo(q); next != "" {
+		status, answer, next := b.answerTo(q)
+		if next != "" {
 			b.t.Fatalf("%s leads to %s", address, next)
 		}
-		if status == http.StatusBadGateway {
-			return errors.New(answer)
+		return status, answer
+	})
+}
+
+// answered sends the request for a page, again if the API server has not answered in its time, as on a busy machine.
+func answered(t *testing.T, send func() (status int, text string)) (status int, text string) {
+	t.Helper()
+	harness.Eventually(t, func() error {
+		if status, text = send(); status == http.StatusBadGateway {
+			return errors.New(text)
 		}
 		return nil
 	})
-	return status, answer
+	return status, text
 }
 
 // answerTo returns the answer to a request. next is the address that it leads to, empty for none.

@@ -3,7 +3,6 @@ package cli
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -94,14 +93,7 @@ func (r *reader) begin(ctx context.Context, method, path string) *http.Response 
 // get returns a page that has some words.
 func (r *reader) get(path string, words ...string) string {
 	r.t.Helper()
-	var status int
-	var text string
-	harness.Eventually(r.t, func() error { // The API server of a busy machine may not answer in time.
-		if status, text = r.send(http.MethodGet, path); status == http.StatusBadGateway {
-			return errors.New(text)
-		}
-		return nil
-	})
+	status, text := answered(r.t, func() (int, string) { return r.send(http.MethodGet, path) })
 	if status != http.StatusOK {
 		r.t.Errorf("%s: status %d\n%s", path, status, text)
 	}
