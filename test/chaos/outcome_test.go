@@ -79,12 +79,24 @@ func withoutFormerPods(obj *unstructured.Unstructured) {
 	if replicas, found, _ := unstructured.NestedInt64(obj.Object, "spec", "replicas"); !found || replicas != 0 {
 		return
 	}
-	managers, _, _ := unstructured.NestedSlice(obj.Object, "metadata", "managedFields")
 	for _, field := range []string{"replicaSet", "lastGood"} {
-		unstructured.RemoveNestedField(obj.Object, "status", field)
-		for _, manager := range managers {
-			unstructured.RemoveNestedField(manager.(map[string]any), "fieldsV1", "f:status", "f:"+field)
-		}
+		withoutField(obj, "status", field)
+	}
+}
+
+// withoutField removes a field and what managedFields says of it.
+func withoutField(obj *unstructured.Unstructured, path ...string) {
+	unstructured.RemoveNestedField(obj.Object, path...)
+	managed := []string{"fieldsV1"}
+	for _, part := range path {
+		managed = append(managed, "f:"+part)
+	}
+	managers, found, _ := unstructured.NestedSlice(obj.Object, "metadata", "managedFields")
+	if !found {
+		return
+	}
+	for _, manager := range managers {
+		unstructured.RemoveNestedField(manager.(map[string]any), managed...)
 	}
 	_ = unstructured.SetNestedSlice(obj.Object, managers, "metadata", "managedFields")
 }
@@ -95,9 +107,6 @@ func withoutServers(obj *unstructured.Unstructured) {
 	delete(obj.Object, "status")
 	annotations := obj.GetAnnotations()
 	for key := range annotations {
-		if key == appv1.AnnotationScheduleSince {
-			annotations[key] = "" // A time.
-		}
 		if strings.HasPrefix(key, "deployment.kubernetes.io/") || strings.Contains(key, "volume.") || strings.HasPrefix(key, "pv.") {
 			delete(annotations, key)
 		}
@@ -129,6 +138,7 @@ func withoutServers(obj *unstructured.Unstructured) {
 		obj.Object["data"] = data
 	}
 	obj.SetManagedFields(managers)
+	withoutField(obj, "metadata", "annotations", appv1.AnnotationScheduleSince) // Edits that follow one another at once may leave none.
 }
 
 // general returns a text without the namespace's name, without ports of the nodes and without UIDs, which are also in the keys of managedFields.
