@@ -72,7 +72,7 @@ func Observe(ctx context.Context, r *workload.Reconciler, in *workload.Input) (*
 		return nil, err
 	}
 	if live == nil {
-		data.lostPods, err = lostPods(ctx, r, cm, seen, data)
+		data.lostPods, err = lostPods(ctx, r, in, seen, data)
 		return seen, err
 	}
 	seen.Object = live
@@ -83,20 +83,23 @@ func Observe(ctx context.Context, r *workload.Reconciler, in *workload.Input) (*
 }
 
 // lostPods returns the number of pods of a StatefulSet that was deleted without them, nil if there is none: as this operator has seen it, or else, after
-// a restart, by the ordinals of the pods that have a claim of the database. An ending pod counts, too: nothing scales these pods.
-func lostPods(ctx context.Context, r *workload.Reconciler, cm *appv1.CloudManager, seen *workload.Observed, data *volumes) (*int32, error) {
+// a restart, by the ordinals of the pods that have a claim of the database. An ending pod counts, too: nothing scales these pods. The pods of a
+// StatefulSet do not count for a CloudManager that had none: they end with the CloudManager of this name that was deleted.
+func lostPods(ctx context.Context, r *workload.Reconciler, in *workload.Input, seen *workload.Observed, data *volumes) (*int32, error) {
 	if seen.Remembered.Replaced != nil {
 		return seen.Remembered.Replaced, nil
 	}
+	cm := data.cm
 	pods, err := workload.ListPods(ctx, r.Client, cm, map[string]string{appv1.LabelCloudManager: cm.Name, appv1.LabelPart: data.name})
 	if err != nil {
 		return nil, err
 	}
+	existed := in.Existed || in.HadWorkload()
 	count := int32(0)
 	for i := range data.claims {
 		ordinal, ok := resource.ClaimOrdinal(data.name, data.claims[i].Name)
 		name := fmt.Sprintf("%s-%d", data.name, ordinal)
-		if ok && slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return pod.Name == name && mayBeOf(&pod, data.name) }) {
+		if ok && slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return pod.Name == name && mayBeOf(&pod, data.name, existed) }) {
 			count = max(count, ordinal+1)
 		}
 	}
@@ -106,10 +109,10 @@ func lostPods(ctx context.Context, r *workload.Reconciler, cm *appv1.CloudManage
 	return &count, nil
 }
 
-// mayBeOf reports whether a pod has no controller, or the StatefulSet of a name.
-func mayBeOf(pod *corev1.Pod, set string) bool {
+// mayBeOf reports whether a pod has no controller, or the StatefulSet of a database that existed.
+func mayBeOf(pod *corev1.Pod, set string, existed bool) bool {
 	controller := metav1.GetControllerOfNoCopy(pod)
-	return controller == nil || controller.Kind == "StatefulSet" && controller.Name == set
+	return controller == nil || existed && controller.Kind == "StatefulSet" && controller.Name == set
 }
 
 // liveClaims returns all claims that have the names of the claims of the database's pods, regardless of their creator, as the API server

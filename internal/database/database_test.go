@@ -221,7 +221,38 @@ func TestLostPods(t *testing.T) {
 		for ordinal := range c.claims {
 			data.claims = append(data.claims, claimOf(built, ordinal, "1Gi"))
 		}
-		got, err := lostPods(t.Context(), db.r, cm, &workload.Observed{Remembered: workload.Memory{Replaced: c.remembered}}, data)
+		db.in.Existed = true
+		got, err := lostPods(t.Context(), db.r, db.in, &workload.Observed{Remembered: workload.Memory{Replaced: c.remembered}}, data)
+		if err != nil || !ptr.Equal(got, c.want) {
+			t.Errorf("%s: %d pods, want %d: %v", name, ptr.Deref(got, -1), ptr.Deref(c.want, -1), err)
+		}
+	}
+}
+
+// TestPodsOfADeletedCloudManager checks that the pods of a CloudManager that was deleted do not count for the next one of its name, unless they
+// were left without a StatefulSet.
+func TestPodsOfADeletedCloudManager(t *testing.T) {
+	for name, c := range map[string]struct {
+		controlled bool
+		status     appv1.WorkloadStatus
+		want       *int32
+	}{
+		"pods that end":                  {controlled: true},
+		"pods without a StatefulSet":     {want: ptr.To[int32](1)},
+		"its own pods by the selector":   {controlled: true, status: appv1.WorkloadStatus{Selector: "a=b"}, want: ptr.To[int32](1)},
+		"its own pods by the rendering":  {controlled: true, status: appv1.WorkloadStatus{Rendering: 2}, want: ptr.To[int32](1)},
+		"its own without a StatefulSet ": {status: appv1.WorkloadStatus{Rendering: 2}, want: ptr.To[int32](1)},
+	} {
+		cm, w := databaseOf(t, "1Gi")
+		cm.Name = "cm"
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: "db-0", Labels: w.Selector}}
+		if c.controlled {
+			pod.OwnerReferences = []metav1.OwnerReference{{Kind: "StatefulSet", Name: "db", Controller: ptr.To(true)}}
+		}
+		db := withObjects(t, cm, liveDatabase(cm, w), pod)
+		db.in.Before.Workload = c.status
+		data := &volumes{cm: cm, name: "db", claims: []corev1.PersistentVolumeClaim{claimOf(w, 0, "1Gi")}}
+		got, err := lostPods(t.Context(), db.r, db.in, &workload.Observed{}, data)
 		if err != nil || !ptr.Equal(got, c.want) {
 			t.Errorf("%s: %d pods, want %d: %v", name, ptr.Deref(got, -1), ptr.Deref(c.want, -1), err)
 		}

@@ -15,6 +15,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
@@ -103,6 +104,7 @@ func restarted(t *testing.T, p *harness.Plane, n int, want map[string]any, serve
 	if most := 4 * (2*n + 20); late > most {
 		t.Errorf("%d requests in the second half of %s without an API server, want at most %d", late, away, most)
 	}
+	x.late(t)
 	note := x.ends(t, want, 2*runs*(n+20)+all)
 	for name := range servers {
 		results.add(t, name+" restarted", runs, took[name], "%s", note)
@@ -117,7 +119,7 @@ func (x *trial) without(t *testing.T, server harness.Server) (all, late int, awa
 	away = time.Duration(of(3, 60)) * time.Second
 	for i := range x.script.subjects {
 		// Much is asked for, and can be asked no more.
-		x.script.plane.Create(t, newApp(objectMeta(x.script.namespace, fmt.Sprintf("%slate-%d", extra, i))))
+		x.script.plane.Create(t, x.lateApp(i))
 	}
 	if err := server.Stop(); err != nil {
 		t.Fatal(err)
@@ -257,6 +259,25 @@ func (x *trial) recovers(t *testing.T) time.Duration {
 	})
 	x.script.plane.Until(t, probe, func() error { return x.script.settled(probe) })
 	return time.Since(began)
+}
+
+// lateApp returns an App that is made right before the API server is gone.
+func (x *trial) lateApp(i int) harness.Resource {
+	return newApp(objectMeta(x.script.namespace, fmt.Sprintf("%slate-%d", extra, i)))
+}
+
+// late waits until all of these Apps are applied: each is tried less and less often.
+func (x *trial) late(t *testing.T) {
+	t.Helper()
+	for i := range x.script.subjects {
+		app := x.lateApp(i)
+		harness.Eventually(t, func() error {
+			if err := x.script.plane.Client.Get(t.Context(), client.ObjectKeyFromObject(app), app); err != nil {
+				return err
+			}
+			return x.script.settled(app)
+		})
+	}
 }
 
 // unharmed fails the test if other pod templates were seen than those of a script that nothing happened to, or if the manager

@@ -74,9 +74,15 @@ func (s *script) outcome(t testing.TB) (map[string]any, error) {
 }
 
 // withoutFormerPods removes from a resource without pods what it says of those that ran before: edits that follow one another at once
-// may or may not get pods of their own.
+// may or may not get pods of their own. Of another resource it removes the hashes in the names of ReplicaSets: the hash of a Deployment
+// whose predecessor's ReplicaSet still exists is another one.
 func withoutFormerPods(obj *unstructured.Unstructured) {
 	if replicas, found, _ := unstructured.NestedInt64(obj.Object, "spec", "replicas"); !found || replicas != 0 {
+		for _, path := range [][]string{{"status", "replicaSet"}, {"status", "lastGood", "replicaSet"}} {
+			if name, found, _ := unstructured.NestedString(obj.Object, path...); found {
+				_ = unstructured.SetNestedField(obj.Object, name[:strings.LastIndex(name, "-")+1], path...)
+			}
+		}
 		return
 	}
 	for _, field := range []string{"replicaSet", "lastGood"} {
@@ -84,7 +90,7 @@ func withoutFormerPods(obj *unstructured.Unstructured) {
 	}
 }
 
-// withoutField removes a field and what managedFields says of it.
+// withoutField removes a field and its field managers.
 func withoutField(obj *unstructured.Unstructured, path ...string) {
 	unstructured.RemoveNestedField(obj.Object, path...)
 	managed := []string{"fieldsV1"}

@@ -195,7 +195,7 @@ func (s *script) settled(obj harness.Resource) error {
 	switch {
 	case status.ObservedGeneration != obj.GetGeneration():
 		return fmt.Errorf("generation is %d, the status that of %d", obj.GetGeneration(), status.ObservedGeneration)
-	case !meta.IsStatusConditionTrue(status.Conditions, appv1.ConditionApplied):
+	case !s.isApplied(status.Conditions):
 		// An API server that has just started refuses children for a while: it does not know their owners' kinds yet.
 		return fmt.Errorf("it is not applied: %+v", status.Conditions)
 	case s.controlled && !meta.IsStatusConditionTrue(status.Conditions, appv1.ConditionReady):
@@ -204,6 +204,12 @@ func (s *script) settled(obj harness.Resource) error {
 		return checkHistory(obj)
 	}
 	return nil
+}
+
+// isApplied reports whether what can be applied is applied. Without Kubernetes' own controllers, no tier becomes ready that others wait for.
+func (s *script) isApplied(conditions []metav1.Condition) bool {
+	c := meta.FindStatusCondition(conditions, appv1.ConditionApplied)
+	return c != nil && (c.Status == metav1.ConditionTrue || !s.controlled && c.Reason == appv1.ReasonDependencyNotReady)
 }
 
 // checkHistory returns an error while the history of a resource that is Ready is not yet that of its spec: the pods of an earlier
