@@ -72,15 +72,39 @@ func endingJob(template corev1.PodTemplateSpec, retries int32, deadline *int64) 
 	}
 }
 
-// overrideVariables returns variables without the names of further variables, and the further variables.
+// overrideVariables returns variables with further variables, which replace those of the same name; see overrideItems. A variable can refer to those
+// before it alone.
 func overrideVariables(vars, further []corev1.EnvVar) []corev1.EnvVar {
 	return overrideItems(vars, further, func(v corev1.EnvVar) string { return v.Name })
 }
 
-// overrideItems returns the items of a list without the keys of further items, and the further items.
+// overrideItems returns a list with further items. A further item replaces the item of the same key, in its place. A new one comes right before the
+// next further item that replaces one, or at the end: as far as the orders of both lists agree, they stay.
 func overrideItems[T any](list, further []T, key func(T) string) []T {
-	kept := slices.DeleteFunc(slices.Clone(list), func(item T) bool {
-		return slices.ContainsFunc(further, func(f T) bool { return key(f) == key(item) })
-	})
-	return append(kept, further...)
+	in := func(items []T, item T) int {
+		return slices.IndexFunc(items, func(is T) bool { return key(is) == key(item) })
+	}
+	made, placed := make([]T, 0, len(list)+len(further)), make([]bool, len(further))
+	place := func(i int) {
+		if !placed[i] {
+			made, placed[i] = append(made, further[i]), true
+		}
+	}
+	for _, item := range list {
+		at := in(further, item)
+		if at < 0 {
+			made = append(made, item)
+			continue
+		}
+		for i := range at {
+			if in(list, further[i]) < 0 {
+				place(i)
+			}
+		}
+		place(at)
+	}
+	for i := range further {
+		place(i)
+	}
+	return made
 }

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
+	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -19,13 +19,16 @@ type Wave struct {
 	Repairs bool `json:"repairs,omitempty"`
 }
 
+// maxWave is the maximum number of a wave.
+const maxWave = 1 << 30
+
 // IsZero reports whether there is no wave.
 func (w Wave) IsZero() bool { return w.Number == 0 && w.At.IsZero() && !w.Repairs }
 
 // checkWave returns an error for a record that no wave makes.
 func (w Wave) checkWave() error {
-	if !w.IsZero() && (w.Number < 1 || w.At.IsZero()) {
-		return errors.New("unreadable inputs: a wave has a number from 1 on, and a time")
+	if !w.IsZero() && (w.Number < 1 || w.Number > maxWave || w.At.IsZero()) {
+		return fmt.Errorf("unreadable inputs: a wave has a number from 1 to %d, and a time", maxWave)
 	}
 	return nil
 }

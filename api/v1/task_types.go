@@ -198,7 +198,7 @@ type TaskRun struct {
 	// +optional
 	Started *metav1.Time `json:"started,omitempty"`
 
-	// finished is when the run has ended; absent while it runs.
+	// finished is when the run has ended, or when its Job was found to be deleted; absent while it runs.
 	// +optional
 	Finished *metav1.Time `json:"finished,omitempty"`
 

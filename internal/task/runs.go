@@ -66,24 +66,28 @@ func lastRun(before *appv1.TaskRun, seen *observed, live *batchv1.CronJob) *appv
 	// The CronJob controller deletes a Job before it writes the time of the success.
 	run := before.DeepCopy()
 	run.Result = appv1.TaskUnknown
+	if run.Finished == nil {
+		run.Finished = ptr.To(metav1.NewTime(seen.at.Truncate(time.Second)))
+	}
 	if live != nil && live.Status.LastSuccessfulTime != nil && before.Started != nil && !live.Status.LastSuccessfulTime.Before(before.Started) {
 		run.Result, run.Finished = appv1.TaskSucceeded, ptr.To(*live.Status.LastSuccessfulTime)
 	}
 	return run
 }
 
-// failedJob returns the latest Job that has ended if it has failed, nil if it has not. A Job that has succeeded after it may be deleted already.
+// failedJob returns the Job that has ended last if it has failed, nil if it has not. A Job that has succeeded after it may be deleted already.
 func failedJob(seen *observed, live *batchv1.CronJob) *batchv1.Job {
-	i := slices.IndexFunc(seen.jobs, func(job batchv1.Job) bool { return health.JobEnd(&job) != nil })
-	if i < 0 {
+	var last *batchv1.Job
+	var end *batchv1.JobCondition
+	for i := range seen.jobs { // The latest is the first.
+		if is := health.JobEnd(&seen.jobs[i]); is != nil && (end == nil || is.LastTransitionTime.After(end.LastTransitionTime.Time)) {
+			last, end = &seen.jobs[i], is
+		}
+	}
+	if end == nil || end.Type != batchv1.JobFailed || live.Status.LastSuccessfulTime != nil && live.Status.LastSuccessfulTime.After(end.LastTransitionTime.Time) {
 		return nil
 	}
-	job := &seen.jobs[i]
-	end := health.JobEnd(job)
-	if end.Type != batchv1.JobFailed || live.Status.LastSuccessfulTime != nil && live.Status.LastSuccessfulTime.After(end.LastTransitionTime.Time) {
-		return nil
-	}
-	return job
+	return last
 }
 
 // isActive reports whether a Job runs.

@@ -178,6 +178,7 @@ func TestScheduleSince(t *testing.T) {
 func TestLastRun(t *testing.T) {
 	running := &appv1.TaskRun{Job: "old", Started: ranAt("05:00:00"), Result: appv1.TaskRunning}
 	unknown := &appv1.TaskRun{Job: "old", Started: ranAt("05:00:00"), Result: appv1.TaskUnknown}
+	gone := &appv1.TaskRun{Job: "old", Started: ranAt("05:00:00"), Finished: ranAt("07:00:00"), Result: appv1.TaskUnknown}
 	failed := &appv1.TaskRun{Job: "old", Started: ranAt("05:00:00"), Finished: ranAt("05:01:00"), Result: appv1.TaskFailed}
 	for name, c := range map[string]struct {
 		before  *appv1.TaskRun
@@ -185,6 +186,8 @@ func TestLastRun(t *testing.T) {
 		success string
 		job     string
 		result  appv1.TaskResult
+		// finished is when the run has ended, where the test checks it.
+		finished string
 	}{
 		"none":                              {},
 		"the first":                         {jobs: []batchv1.Job{jobAt("a", "05:00:00", "", "")}, job: "a", result: appv1.TaskRunning},
@@ -198,13 +201,14 @@ func TestLastRun(t *testing.T) {
 		"only earlier Jobs are left":        {before: failed, jobs: []batchv1.Job{jobAt("a", "04:00:00", "04:01:00", batchv1.JobComplete)}, job: "old", result: appv1.TaskFailed},
 		"deleted after its success":         {before: running, success: "05:01:00", job: "old", result: appv1.TaskSucceeded},
 		"deleted before its success":        {before: unknown, success: "05:01:00", job: "old", result: appv1.TaskSucceeded},
-		"deleted while it ran":              {before: running, job: "old", result: appv1.TaskUnknown},
+		"deleted while it ran":              {before: running, job: "old", result: appv1.TaskUnknown, finished: "08:35:00"},
+		"deleted before":                    {before: gone, job: "old", result: appv1.TaskUnknown, finished: "07:00:00"},
 		"deleted, and success is of before": {before: running, success: "04:01:00", job: "old", result: appv1.TaskUnknown},
 	} {
 		live := &batchv1.CronJob{}
 		live.Status.LastSuccessfulTime = ranAt(c.success)
-		got := ptr.Deref(lastRun(c.before, &observed{jobs: latestFirst(c.jobs)}, cached(live)), appv1.TaskRun{})
-		if got.Job != c.job || got.Result != c.result {
+		got := ptr.Deref(lastRun(c.before, &observed{at: day("08:35:00"), jobs: latestFirst(c.jobs)}, cached(live)), appv1.TaskRun{})
+		if got.Job != c.job || got.Result != c.result || c.finished != "" && !got.Finished.Equal(ranAt(c.finished)) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -224,6 +228,8 @@ func TestFailedJob(t *testing.T) {
 		"another has succeeded":             {jobs: []batchv1.Job{jobAt("a", "05:00:00", "05:01:00", batchv1.JobFailed), jobAt("b", "06:00:00", "06:01:00", batchv1.JobComplete)}},
 		"another has succeeded and is gone": {jobs: []batchv1.Job{jobAt("a", "05:00:00", "05:01:00", batchv1.JobFailed)}, success: "06:01:00"},
 		"an earlier one has succeeded":      {jobs: []batchv1.Job{jobAt("a", "05:00:00", "05:01:00", batchv1.JobFailed)}, success: "04:01:00", want: "a"},
+		"it has failed after a later one":   {jobs: []batchv1.Job{jobAt("a", "05:00:00", "07:30:00", batchv1.JobFailed), jobAt("b", "06:00:00", "06:10:00", batchv1.JobComplete)}, want: "a"},
+		"both have ended at once":           {jobs: []batchv1.Job{jobAt("a", "05:00:00", "06:10:00", batchv1.JobFailed), jobAt("b", "06:00:00", "06:10:00", batchv1.JobComplete)}},
 	} {
 		live := &batchv1.CronJob{}
 		live.Status.LastSuccessfulTime = ranAt(c.success)

@@ -19,7 +19,7 @@ type TaskRunApplyConfiguration struct {
 	Job *string `json:"job,omitempty"`
 	// started is when the Job was created.
 	Started *metav1.Time `json:"started,omitempty"`
-	// finished is when the run has ended; absent while it runs.
+	// finished is when the run has ended, or when its Job was found to be deleted; absent while it runs.
 	Finished *metav1.Time `json:"finished,omitempty"`
 	// result is Running, Succeeded, Failed, or Unknown where the Job was deleted before it ended.
 	Result *apiv1.TaskResult `json:"result,omitempty"`
