@@ -103,7 +103,9 @@ func (r *CloudManagerReconciler) removePrevious(ctx context.Context, plan *tiers
 	done, err := r.RunRequest(ctx, &req, r.Mode)
 	if err == nil {
 		for _, obj := range req.Prune {
-			r.Records.Forget(workload.Key{Manager: resource.KindCloudManager.FieldManager(), Owner: client.ObjectKeyFromObject(plan.CloudManager), Workload: obj.GetName()})
+			key := workload.Key{Manager: resource.KindCloudManager.FieldManager(), Owner: client.ObjectKeyFromObject(plan.CloudManager), Workload: obj.GetName()}
+			r.Records.Forget(key)
+			r.Records.RememberReplaced(key, nil)
 		}
 	}
 	// An object that has finalizers is still there.

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -225,6 +226,37 @@ func TestReadLabelsAreKept(t *testing.T) {
 	}
 	if others := len(kept) - len(readLabels); others == 0 || others == 200 || kept["example.com/000"] != labels["example.com/000"] {
 		t.Errorf("%d labels of others are kept: %v", others, kept)
+	}
+}
+
+// TestManyLabelsAreNotSorted keeps a pod with more labels than any selector needs: those that decisions read are kept.
+func TestManyLabelsAreNotSorted(t *testing.T) {
+	for _, count := range []int{maxSortedLabels, maxSortedLabels + 1} {
+		labels := map[string]string{appv1.LabelApp: "web"}
+		for i := range count - 1 {
+			labels[fmt.Sprintf("l%d", i)] = ""
+		}
+		if kept := reduceLabels(labels); kept[appv1.LabelApp] != "web" || (len(kept) == 1) != (count > maxSortedLabels) {
+			t.Errorf("of %d labels, %d are kept", count, len(kept))
+		}
+	}
+}
+
+// TestReadyTimeOfPods keeps since when a pod of a CloudManager is ready, and of no other pod.
+func TestReadyTimeOfPods(t *testing.T) {
+	at := metav1.NewTime(time.Unix(1e9, 0))
+	for label, want := range map[string]int{appv1.LabelCloudManager: 1, appv1.LabelApp: 0} {
+		for _, status := range []corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionFalse} {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{label: "web"}}}
+			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: status, LastTransitionTime: at, Message: "m"}}
+			for range 2 { // A watch may transform an object twice.
+				TypeOf(pod).Keep(pod, true)
+			}
+			if kept := pod.Status.Conditions; status == corev1.ConditionTrue && (len(kept) != want || want == 1 && !kept[0].LastTransitionTime.Equal(&at)) ||
+				status != corev1.ConditionTrue && len(kept) > 0 {
+				t.Errorf("of a pod with the label %s, with Ready=%s: %v", label, status, kept)
+			}
+		}
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/internal/heap"
-	"huolala.cn/app-operator/internal/secrecy"
 )
 
 // reduceDeployment keeps what a UnitedDeployment reads of a Deployment that it scales and does not control.
@@ -38,7 +37,7 @@ func reduceDeployment(from, to client.Object) (cut bool) {
 		c.Reason = truncateText(c.Reason, maxKeptKind)
 		if c.Status = truncateText(c.Status, maxKeptKind); name == appsv1.DeploymentReplicaFailure {
 			// The whole object has the values that the message must not have.
-			c.Message = truncateText(secrecy.RedactText(c.Message, d), maxKeptMessage)
+			c.Message = health.KeepRejection(c.Message, d, maxKeptMessage)
 		} else {
 			c.Message = ""
 		}
@@ -120,7 +119,20 @@ func reducePod(from, to client.Object) bool {
 	}
 	kept.Status.Phase = truncateText(pod.Status.Phase, maxKeptKind)
 	health.KeepCauses(&pod.Status, &kept.Status, maxKeptMessage)
+	if _, ok := kept.Labels[appv1.LabelCloudManager]; ok { // A renamed component reads it, see workload.AvailableSince.
+		kept.Status.Conditions = append(kept.Status.Conditions, reduceReady(pod.Status.Conditions)...)
+	}
 	return false
+}
+
+// reduceReady returns since when a pod is ready, nothing for a pod that is not.
+func reduceReady(conditions []corev1.PodCondition) []corev1.PodCondition {
+	for i := range conditions {
+		if c := &conditions[i]; c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			return []corev1.PodCondition{{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime}}
+		}
+	}
+	return nil
 }
 
 // reduceJob keeps the state of a Job.
@@ -159,13 +171,19 @@ var readLabels = []string{
 	appsv1.StatefulSetPodNameLabel, appsv1.DefaultDeploymentUniqueLabelKey,
 }
 
-// reduceLabels returns the labels that decisions read, and of the others the shortest ones up to a length.
+// maxSortedLabels is the maximum number of labels that reduceLabels sorts.
+const maxSortedLabels = 1000
+
+// reduceLabels returns the labels that decisions read, and of the others the shortest ones up to a length, none of more than maxSortedLabels.
 func reduceLabels(labels map[string]string) map[string]string {
 	kept := map[string]string{}
 	for _, key := range readLabels {
 		if value, ok := labels[key]; ok {
 			kept[key] = truncateText(value, maxKeptKind)
 		}
+	}
+	if len(labels) > maxSortedLabels {
+		return kept
 	}
 	size := func(key string) int { return labelSize(key, labels[key]) }
 	total := 0

@@ -286,11 +286,11 @@ func (db *database) buildRequest(ctx context.Context, seen view, w *resource.Wor
 		startable = locked == nil || usable && remains
 	}
 	trouble := reconciler.Aggregate(locked, unlisted)
-	if trouble != nil && !remains && seen.StatefulSet() == nil {
+	if trouble != nil && !remains && seen.ownSet() == nil {
 		return nil, trouble
 	}
 	// A StatefulSet that wants more claims than can be looked at stays as it is.
-	startable = unlisted == nil && (seen.StatefulSet() != nil || startable)
+	startable = unlisted == nil && (seen.ownSet() != nil || startable)
 	for _, obj := range w.Objects() {
 		child := apply.Object{Desired: obj, Live: seen.Observed.LiveObject(obj), StatedLabels: w.StatedLabels(obj)}
 		switch _, set := obj.(*appsv1.StatefulSet); {

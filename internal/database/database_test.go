@@ -72,6 +72,13 @@ func TestDatabaseRequest(t *testing.T) {
 		"new, with the volumes of an earlier one and no Secret": {
 			none: true, check: true, objects: []client.Object{&claim}, reason: appv1.ReasonPasswordLost,
 		},
+		"another password is stated, next to the StatefulSet of an earlier one": {
+			check: true, objects: []client.Object{good, &claim}, reason: appv1.ReasonPasswordMismatch,
+			change: func(db *testDatabase) {
+				db.seen.StatefulSet().OwnerReferences[0].UID, db.seen.Service, db.seen.headless = "earlier", nil, nil
+				db.cm.Spec.DB.RootPass = "b"
+			},
+		},
 		"as it is": {
 			want: []string{"StatefulSet db", "Service db-headless I", "Service db I"},
 		},

@@ -93,18 +93,28 @@ func (o view) remainsToApply() bool {
 		o.Service != nil && metav1.IsControlledBy(o.Service, o.cm)
 }
 
-// dataClaimTemplate returns what the live StatefulSet makes the database's volumes from, nil if there is none to go by.
-func (o view) dataClaimTemplate() *corev1.PersistentVolumeClaim {
-	if o.StatefulSet() == nil || metav1.GetControllerOf(o.StatefulSet()) != nil && !metav1.IsControlledBy(o.StatefulSet(), o.cm) {
+// ownSet returns the live StatefulSet, nil for none, and for one of another controller, which may be an earlier CloudManager of this name.
+func (o view) ownSet() *appsv1.StatefulSet {
+	set := o.StatefulSet()
+	if set == nil || metav1.GetControllerOf(set) != nil && !metav1.IsControlledBy(set, o.cm) {
 		return nil
 	}
-	i := slices.IndexFunc(o.StatefulSet().Spec.VolumeClaimTemplates, func(template corev1.PersistentVolumeClaim) bool {
+	return set
+}
+
+// dataClaimTemplate returns what the live StatefulSet makes the database's volumes from, nil if there is none to go by.
+func (o view) dataClaimTemplate() *corev1.PersistentVolumeClaim {
+	set := o.ownSet()
+	if set == nil {
+		return nil
+	}
+	i := slices.IndexFunc(set.Spec.VolumeClaimTemplates, func(template corev1.PersistentVolumeClaim) bool {
 		return template.Name == resource.DataVolume
 	})
 	if i < 0 {
 		return nil
 	}
-	return &o.StatefulSet().Spec.VolumeClaimTemplates[i]
+	return &set.Spec.VolumeClaimTemplates[i]
 }
 
 // claimTemplate returns what the database's volumes are like, by its StatefulSet, or, where that was deleted, by the smallest of its
@@ -128,33 +138,34 @@ func (o view) claimTemplate() *corev1.PersistentVolumeClaim {
 // refusedBefore reports whether the status says that the volumes cannot be as the spec wants them.
 func (o view) refusedBefore() bool {
 	c := meta.FindStatusCondition(o.cm.Status.Conditions, appv1.ConditionDatabaseReady)
-	return c != nil && c.Reason == appv1.ReasonVolumeResizeFailed
+	return c != nil && (c.Reason == appv1.ReasonVolumeResizeFailed || c.Reason == appv1.ReasonImmutableField)
 }
 
 // volumeChange reports whether the volumes are to become larger than the live StatefulSet makes them. Nothing else about them can
 // be changed, and they cannot shrink. Where the StatefulSet was deleted, its claims are what there is to go by: they may be
-// larger than asked for, as those of an earlier CloudManager are, unless that was refused before.
+// other than asked for, as those of an earlier CloudManager are, unless that was refused before.
 func (o view) volumeChange(w *resource.Workload) (bool, error) {
 	volume := o.claimTemplate()
 	if volume == nil {
 		return false, nil
 	}
 	live, wanted := volume.Spec.DeepCopy(), &w.Claims[0].Spec
+	fixed := o.StatefulSet() != nil || o.refusedBefore()
 	if o.StatefulSet() == nil && wanted.StorageClassName == nil {
 		live.StorageClassName = nil // That of the claim is the cluster's default.
 	}
 	const at = "spec.db.statefulSet.storage."
 	const remedy = messageOtherVolumes
-	if is, want := className(live.StorageClassName), className(wanted.StorageClassName); is != want {
+	if is, want := className(live.StorageClassName), className(wanted.StorageClassName); fixed && is != want {
 		return false, reconciler.Stalled(appv1.ReasonImmutableField,
 			messageClassChanged, at, is, want, remedy)
 	}
-	if !slices.Equal(live.AccessModes, wanted.AccessModes) {
+	if fixed && !slices.Equal(live.AccessModes, wanted.AccessModes) {
 		return false, reconciler.Stalled(appv1.ReasonImmutableField,
 			messageAccessModesChanged, at, live.AccessModes, wanted.AccessModes, remedy)
 	}
 	is, want := live.Resources.Requests.Storage(), wanted.Resources.Requests.Storage()
-	if want.Cmp(*is) < 0 && (o.StatefulSet() != nil || o.refusedBefore()) {
+	if fixed && want.Cmp(*is) < 0 {
 		return false, reconciler.Stalled(appv1.ReasonVolumeResizeFailed,
 			messageSizeShrinks, at, is, want, remedy)
 	}

@@ -177,10 +177,23 @@ func Rejection(answer string, object secrecy.Object) (reason, words string) {
 	return podsRejected(answer), rejectionReason(secrecy.RedactText(answer, object))
 }
 
+// KeepRejection returns the beginning of an answer of the API server that rejects the pods of an object of others, without private values of
+// the object. Rejection returns the same reason for both.
+func KeepRejection(answer string, object secrecy.Object, most int) string {
+	kept := truncateText(secrecy.RedactForeign(answer, object), most)
+	if podsRejected(answer) == appv1.ReasonQuotaExceeded && podsRejected(kept) != appv1.ReasonQuotaExceeded {
+		kept = truncateText(exceededQuota+": "+kept, most)
+	}
+	return kept
+}
+
+// exceededQuota is in an answer of the quota plug-in.
+const exceededQuota = "exceeded quota"
+
 // podsRejected returns the reason for pods that the API server rejects: quota or another. The API server has no code for quota, so
 // podsRejected searches for the text of the quota plug-in (k8s.io/apiserver/pkg/admission/plugin/resourcequota).
 func podsRejected(message string) string {
-	if strings.Contains(message, "exceeded quota") || strings.Contains(message, "failed quota") {
+	if strings.Contains(message, exceededQuota) || strings.Contains(message, "failed quota") {
 		return appv1.ReasonQuotaExceeded
 	}
 	return appv1.ReasonPodsRejected

@@ -6,6 +6,8 @@ import (
 	"cmp"
 	"encoding/base64"
 	"errors"
+	"fmt"
+	"math"
 	"reflect"
 	"regexp"
 	"slices"
@@ -32,6 +34,13 @@ const minSecret = 4
 // MaxAnswer is how much of an answer's words is read, in bytes. A message shows far less of them.
 const MaxAnswer = 16 << 10
 
+// The limits of RedactForeign: how many private values are looked for, as that takes the more time the more there are, and how much of the words
+// is read, in bytes.
+const (
+	maxForeignValues = 500
+	maxForeignWords  = 1 << 10
+)
+
 // maxPrefix is how much of a private value, in bytes, is enough to find it in words that are cut.
 const maxPrefix = 1 << 10
 
@@ -56,13 +65,46 @@ func RedactText(words string, objects ...Object) string {
 	if redactValues(&words, secretValues(objects...)) {
 		return words
 	}
-	return redactPrivate(cutAnswer(words), privateValues(objects...))
+	private, _ := privateValues(math.MaxInt, objects...)
+	return redactPrivate(cutAnswer(words, MaxAnswer), private)
+}
+
+// RedactForeign is RedactText for words about an object of others, which has no Secrets. As the cache reads many such objects, it reads less of the words,
+// and the words about an object with many private values are not shown.
+func RedactForeign(words string, object Object) string {
+	if words == "" {
+		return ""
+	}
+	private, all := privateValues(maxForeignValues, object)
+	if !all {
+		return fmt.Sprintf(messageManyValues, maxForeignValues)
+	}
+	if len(words) <= maxForeignWords {
+		return redactPrivate(words, private)
+	}
+	return hideBeginnings(redactPrivate(strings.ToValidUTF8(words[:maxForeignWords], ""), private), private)
+}
+
+// hideBeginnings returns words without the beginning of a value at their end, where they were cut.
+func hideBeginnings(words string, private []string) string {
+	for _, value := range private {
+		for _, spelling := range Spellings(value) {
+			for at := max(0, len(words)-len(spelling)); at <= len(words)-minSecret; at++ {
+				if strings.HasPrefix(spelling, words[at:]) {
+					words = words[:at] + messageValueHidden
+					break
+				}
+			}
+		}
+	}
+	return words
 }
 
 // RedactError returns an answer of the API server, which may repeat the words of an admission webhook, without the words that have a value
 // of one of the objects in them. The answer goes to a condition, an event and the log.
 func RedactError(err error, objects ...Object) error {
-	secrets, private := secretValues(objects...), privateValues(objects...)
+	secrets := secretValues(objects...)
+	private, _ := privateValues(math.MaxInt, objects...)
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return err
@@ -73,7 +115,7 @@ func RedactError(err error, objects ...Object) error {
 			return true
 		}
 		was := *words
-		*words = redactPrivate(cutAnswer(*words), private)
+		*words = redactPrivate(cutAnswer(*words, MaxAnswer), private)
 		return *words != was
 	}
 	found := redact(&answer.Message)
@@ -118,21 +160,21 @@ func hideValue(words, value string) string {
 	return words
 }
 
-// cutAnswer returns the beginning of long words. What may be open at its end is closed, so that it is found as a value.
-func cutAnswer(words string) string {
-	if len(words) <= MaxAnswer {
+// cutAnswer returns the beginning of words that are longer than a number of bytes. What may be open at its end is closed, so that it is found
+// as a value.
+func cutAnswer(words string, most int) string {
+	if len(words) <= most {
 		return words
 	}
-	return strings.ToValidUTF8(words[:MaxAnswer], "") + `"}]`
+	return strings.ToValidUTF8(words[:most], "") + `"}]`
 }
 
 // privateValues returns the values of the annotations of objects, and of the variables, arguments, commands, headers and annotations of
-// their pods, the longest first. The operator's own annotations are no secrets but for the record of a spec.
-func privateValues(objects ...Object) []string {
-	var all []string
+// their pods, the longest first, and false if there are more than most. The operator's own annotations are no secrets but for the record of a spec.
+func privateValues(most int, objects ...Object) (all []string, complete bool) {
 	add := func(values ...string) {
 		for _, value := range values {
-			if len(value) >= minSecret {
+			if len(value) >= minSecret && len(all) <= most {
 				all = append(all, value)
 			}
 		}
@@ -170,8 +212,11 @@ func privateValues(objects ...Object) []string {
 			}
 		}
 	}
+	if len(all) > most {
+		return nil, false
+	}
 	slices.SortFunc(all, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
-	return slices.Compact(all)
+	return slices.Compact(all), true
 }
 
 // isNil reports whether there is no object: a nil interface, or a nil pointer in an interface.

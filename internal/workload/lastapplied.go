@@ -208,11 +208,8 @@ func (l *Records) rememberRecord(key Key, record workloadRecord) {
 	l.records.Put(key.Owner.Namespace, key, record, recordBytes+len(record.spec)+len(record.inputs))
 }
 
-// Forget drops the last applied record of a workload, and the number of pods of its replaced StatefulSet.
-func (l *Records) Forget(key Key) {
-	l.records.Delete(key.Owner.Namespace, key)
-	l.RememberReplaced(key, nil)
-}
+// Forget drops the last applied record of a workload. The number of pods of its replaced StatefulSet stays until there is a StatefulSet.
+func (l *Records) Forget(key Key) { l.records.Delete(key.Owner.Namespace, key) }
 
 // ForgetOwner drops all records of an owner that is gone.
 func (l *Records) ForgetOwner(manager string, owner types.NamespacedName) {

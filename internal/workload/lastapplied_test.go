@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -96,6 +97,20 @@ func TestLastRecords(t *testing.T) {
 		if c.do(); kept(l) != c.left {
 			t.Errorf("%d records are left, want %d", kept(l), c.left)
 		}
+	}
+}
+
+// TestForgetKeepsReplaced forgets the record of a database whose StatefulSet is yet to be created again: the number of its pods stays.
+func TestForgetKeepsReplaced(t *testing.T) {
+	l, key := NewRecords(), Key{Manager: "m", Workload: "db"}
+	l.RememberReplaced(key, ptr.To[int32](0))
+	l.Forget(key)
+	if got := l.Recall(key).Replaced; got == nil || *got != 0 {
+		t.Errorf("the number of pods is %v", got)
+	}
+	l.RememberReplaced(key, nil)
+	if got := l.Recall(key).Replaced; got != nil {
+		t.Errorf("the number of pods is still %d", *got)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/resource"
 	"huolala.cn/app-operator/test/fixture"
 )
@@ -116,7 +117,7 @@ func TestRemainingGrace(t *testing.T) {
 	}
 }
 
-// TestAvailableSince checks the time from which clients can follow to the pods of a workload.
+// TestAvailableSince checks the time from which clients can follow to the pods of a workload, as the cache has the pods.
 func TestAvailableSince(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	pod := func(ago time.Duration, change ...func(*corev1.Pod)) corev1.Pod {
@@ -144,6 +145,10 @@ func TestAvailableSince(t *testing.T) {
 		"half of four":           {ptr.To[int32](4), []corev1.Pod{pod(time.Hour), pod(time.Hour), pod(0, waiting), pod(0, waiting)}, now},
 		"one of three flaps":     {ptr.To[int32](3), []corev1.Pod{pod(time.Hour), pod(time.Minute), pod(0)}, now.Add(-time.Minute)},
 	} {
+		for i := range c.pods {
+			c.pods[i].Labels = map[string]string{appv1.LabelCloudManager: "cm"}
+			children.TypeOf(&c.pods[i]).Keep(&c.pods[i], true)
+		}
 		seen := &Observed{At: now, Object: &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: c.replicas}}, Pods: c.pods}
 		if got := seen.AvailableSince(); !got.Equal(c.want) {
 			t.Errorf("%s: since %s, want %s", name, got, c.want)

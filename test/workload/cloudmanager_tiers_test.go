@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -320,7 +321,7 @@ func tierPods(t testing.TB, namespace string) map[string][]types.UID {
 }
 
 // TestCloudManagerRename gives each component another name, at first with an image that cannot be pulled: the old one stays
-// and serves until the new one is up; then it is removed with an event, and later tiers are led to the new one.
+// and serves until the new one is up and its clients have had their time; then it is removed with an event, and later tiers are led to the new one.
 func TestCloudManagerRename(t *testing.T) {
 	t.Parallel()
 	for _, tier := range tierConditions {
@@ -328,7 +329,7 @@ func TestCloudManagerRename(t *testing.T) {
 			t.Parallel()
 			ns := plane.Namespace(t)
 			collected(t, ns)
-			m := plane.Start(t, ns)
+			m := plane.Start(t, ns, harness.WithServiceGrace(ptr.To(2*time.Second)))
 			cm := newCloudManager(ns)
 			plane.Create(t, cm)
 			inPhase(t, cm, appv1.PhaseReady, "Ready=True")
