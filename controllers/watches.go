@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/budget"
 	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/fairqueue"
 )
@@ -125,9 +126,10 @@ func requestsFor(list client.ObjectList) []ctrl.Request {
 	return requests
 }
 
-// requestIfExists returns a request for a custom resource unless the cache knows that there is none.
+// requestIfExists returns a request for a custom resource unless the cache knows that there is none. It asks the cache alone: an event of
+// another object costs no request.
 func (s *Deps) requestIfExists(ctx context.Context, empty client.Object, key types.NamespacedName) []ctrl.Request {
-	if err := s.Client.Get(ctx, key, empty, client.DisableReadYourWritesConsistency); apierrors.IsNotFound(err) {
+	if err := s.Client.Get(ctx, key, empty, client.DisableReadYourWritesConsistency, budget.AcceptPartial); apierrors.IsNotFound(err) {
 		return nil
 	}
 	return []ctrl.Request{{NamespacedName: key}}

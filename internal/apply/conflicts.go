@@ -34,6 +34,8 @@ type conflicts struct {
 	clock  clock.PassiveClock
 	mu     sync.Mutex
 	owners map[ownerKey]map[string]*fight
+	// swept is when the repairs of all objects were last looked through for old ones.
+	swept time.Time
 }
 
 type ownerKey struct {
@@ -50,15 +52,15 @@ type fight struct {
 	last   time.Time
 	// answered is true once a write was answered, and overridden are the fields that the API server did not keep in the last answer.
 	answered   bool
-	overridden *fieldpath.Set
+	overridden pathSums
 	// unkept is when fields were last written that the API server does not keep, or when that was first observed.
 	unkept time.Time
 }
 
-// repair is one repair of an object.
+// repair is one repair of an object. fields are the fields that were repaired, nil for more than maxRepairedFields.
 type repair struct {
 	at     time.Time
-	fields *fieldpath.Set
+	fields pathSums
 }
 
 func newConflicts(clk clock.PassiveClock) *conflicts {
@@ -70,10 +72,28 @@ func (c *conflicts) noteRepair(req *Request, p *objectPlan) (retry time.Duration
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f, now := c.fightFor(req, p), c.clock.Now()
-	if retry, fighting = f.noteRepair(now, p.diff); !fighting {
+	c.dropOldRepairs(now)
+	var fields pathSums
+	if p.diff != nil && p.diff.Size() <= maxRepairedFields {
+		fields = sumPaths(p.diff)
+	}
+	if retry, fighting = f.noteRepair(now, fields); !fighting {
 		f.lately = append(slices.DeleteFunc(f.lately, func(at time.Time) bool { return now.Sub(at) >= slowWindow }), now)
 	}
 	return retry, fighting
+}
+
+// dropOldRepairs drops the repairs of all objects that no longer count, once in a window.
+func (c *conflicts) dropOldRepairs(now time.Time) {
+	if now.Sub(c.swept) < conflictWindow {
+		return
+	}
+	c.swept = now
+	for _, fights := range c.owners {
+		for _, f := range fights {
+			f.dropOldRepairs(now)
+		}
+	}
 }
 
 // snapshotOf returns the record of the plan's object. restoreSnapshot restores it: a repair that failed does not count.
@@ -96,7 +116,7 @@ func (c *conflicts) noteOverridden(req *Request, p *objectPlan, diff *fieldpath.
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f := c.fightFor(req, p)
-	f.answered, f.overridden = true, diff
+	f.answered, f.overridden = true, sumOverridden(diff)
 }
 
 // isOverridden reports whether the API server did not keep these fields when they were last written: by the answer, or, before the first
@@ -106,7 +126,7 @@ func (c *conflicts) isOverridden(req *Request, p *objectPlan, diff *fieldpath.Se
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if f := c.fightFor(req, p); f.answered {
-		return f.overridden != nil && diff.Difference(f.overridden).Empty()
+		return f.overridden.hasAll(sumOverridden(diff))
 	}
 	return strings.Contains(req.Before.Overridden, overriddenMessage(p, diff))
 }
@@ -150,7 +170,7 @@ func (c *conflicts) fightFor(req *Request, p *objectPlan) *fight {
 	return c.owners[owner][object]
 }
 
-func (f *fight) noteRepair(now time.Time, fields *fieldpath.Set) (retry time.Duration, fighting bool) {
+func (f *fight) noteRepair(now time.Time, fields pathSums) (retry time.Duration, fighting bool) {
 	since := now.Sub(f.last)
 	switch {
 	case f.delay > 0 && since < f.delay:
@@ -162,11 +182,11 @@ func (f *fight) noteRepair(now time.Time, fields *fieldpath.Set) (retry time.Dur
 	case f.delay > 0:
 		f.repairs, f.delay = nil, 0 // The last repair has held for long enough.
 	}
-	f.repairs = slices.DeleteFunc(f.repairs, func(r repair) bool { return now.Sub(r.at) >= conflictWindow })
+	f.dropOldRepairs(now)
 	f.last = now
 	same := 0
 	for _, r := range f.repairs {
-		if fields == nil || r.fields == nil || !r.fields.Intersection(fields).Empty() {
+		if fields == nil || r.fields == nil || r.fields.hasAny(fields) {
 			same++
 		}
 	}
@@ -176,6 +196,11 @@ func (f *fight) noteRepair(now time.Time, fields *fieldpath.Set) (retry time.Dur
 	}
 	f.repairs = append(f.repairs, repair{now, fields})
 	return 0, false
+}
+
+// dropOldRepairs drops the repairs that no longer count.
+func (f *fight) dropOldRepairs(now time.Time) {
+	f.repairs = slices.DeleteFunc(f.repairs, func(r repair) bool { return now.Sub(r.at) >= conflictWindow })
 }
 
 // forgetOwner drops the records of an owner.

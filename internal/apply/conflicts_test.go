@@ -143,8 +143,8 @@ func TestFightsAreSeparate(t *testing.T) {
 // TestEditsOfOtherFieldsAreNoFight has a field each repaired once, and then one of them again and again.
 func TestEditsOfOtherFieldsAreNoFight(t *testing.T) {
 	f, now := &fight{}, time.Now()
-	path := func(i int) *fieldpath.Set {
-		return fieldpath.NewSet(fieldpath.MakePathOrDie("metadata", "labels", fmt.Sprint("l", i)))
+	path := func(i int) pathSums {
+		return sumPaths(fieldpath.NewSet(fieldpath.MakePathOrDie("metadata", "labels", fmt.Sprint("l", i))))
 	}
 	for i := range 2 * conflictRepairs {
 		if _, fighting := f.noteRepair(now.Add(time.Duration(i)*time.Second), path(i)); fighting {

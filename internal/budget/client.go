@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,9 +22,26 @@ type wholeReader struct {
 // A list returns the objects of the cache.
 func NewReader(cache, live client.Reader) client.Reader { return &wholeReader{cache, live} }
 
+// AcceptPartial is an option of Get for a caller that only asks whether an object exists, or reads nothing that the cache leaves out: no part of
+// the object is read from the API server.
+const AcceptPartial acceptPartial = true
+
+type acceptPartial bool
+
+// ApplyToGet implements client.GetOption.
+func (acceptPartial) ApplyToGet(*client.GetOptions) {}
+
+// acceptsPartial reports whether options have AcceptPartial.
+func acceptsPartial(opts []client.GetOption) bool {
+	return slices.ContainsFunc(opts, func(opt client.GetOption) bool {
+		_, accepts := opt.(acceptPartial)
+		return accepts
+	})
+}
+
 // Get implements client.Reader.
 func (r *wholeReader) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	if err := r.Reader.Get(ctx, key, obj, opts...); err != nil || !needsLiveRead(obj) {
+	if err := r.Reader.Get(ctx, key, obj, opts...); err != nil || acceptsPartial(opts) || !needsLiveRead(obj) {
 		return err
 	}
 	whole := reflect.New(reflect.TypeOf(obj).Elem())

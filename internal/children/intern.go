@@ -9,10 +9,11 @@ import (
 )
 
 const (
-	// minShared is the minimum length in bytes of a text that is worth sharing.
-	minShared = 128
-	// maxShared is the maximum number of texts that are known to be shared.
-	maxShared = 256
+	// minShared and maxShared are the lengths in bytes between which a text is shared: a shorter text is not worth it, and the record of
+	// valid defaults is not longer.
+	minShared, maxShared = 128, 8 << 10
+	// maxKnown is the maximum number of texts that are known to be shared.
+	maxKnown = 256
 )
 
 // sharedTexts has texts that many objects of the cache have.
@@ -26,7 +27,7 @@ var recordedInputs sharedTexts
 
 // shareText returns a text that equals the given one, the same for all callers.
 func (s *sharedTexts) shareText(text string) string {
-	if len(text) < minShared {
+	if len(text) < minShared || len(text) > maxShared {
 		return text
 	}
 	s.mu.Lock()
@@ -34,7 +35,7 @@ func (s *sharedTexts) shareText(text string) string {
 	if known, ok := s.known[text]; ok {
 		return known
 	}
-	if s.known == nil || len(s.known) >= maxShared {
+	if s.known == nil || len(s.known) >= maxKnown {
 		s.known = map[string]string{}
 	}
 	s.known[text] = text

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +18,7 @@ import (
 
 	"huolala.cn/app-operator/api/client/clientset/versioned"
 	"huolala.cn/app-operator/api/client/clientset/versioned/scheme"
+	"huolala.cn/app-operator/internal/answers"
 	"huolala.cn/app-operator/internal/message"
 	"huolala.cn/app-operator/plugin/view"
 	"huolala.cn/app-operator/resource"
@@ -44,6 +46,7 @@ func (r *root) newClients() (*clients, error) {
 	}
 	// A command is a handful of requests at once; API Priority and Fairness protects the API server.
 	cfg.QPS, cfg.UserAgent = -1, "kubectl-happ/"+r.Version
+	cfg.Wrap(answers.New().Wrap) // It counts what a Limit limits.
 	cfg.WarningHandler = rest.NewWarningWriter(r.Err, rest.WarningWriterOptions{Deduplicate: true})
 	namespace, _, err := r.flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
@@ -171,6 +174,8 @@ func refusalText(err error, namespace string) string {
 		namespace = "all namespaces"
 	}
 	switch {
+	case errors.Is(err, answers.ErrTooLong):
+		return fmt.Sprintf("the objects of this page are longer than %d MiB", maxSnapshot>>20)
 	case apierrors.IsForbidden(err):
 		return "you may not list them in " + namespace
 	case apierrors.IsNotFound(err):

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/answers"
 	"huolala.cn/app-operator/plugin/view"
 )
 
@@ -40,6 +41,10 @@ func (t target) String() string { return t.kind.ArgumentOf(t.name) }
 func (t target) commandLine(subcommand string) string {
 	return view.PluginCommand(t.namespace, subcommand, t.String())
 }
+
+// maxSnapshot is how many bytes are read of the objects below a resource at most, together: others may have made many large ones with its labels.
+// 4,000 usual pods with their events fit in.
+const maxSnapshot = 32 << 20
 
 // gathering collects lists that are requested at once.
 type gathering struct {
@@ -129,7 +134,7 @@ func (c *clients) beginSnapshot(ctx context.Context, t target) (*view.Snapshot, 
 		return nil, nil, inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
 	}
 	s := &view.Snapshot{Resource: r, Now: time.Now()}
-	g := &gathering{ctx: ctx, namespace: t.namespace, chunk: c.chunk}
+	g := &gathering{ctx: answers.Limit(ctx, maxSnapshot), namespace: t.namespace, chunk: c.chunk}
 	c.gatherPods(g, s, t)
 	return s, g, nil
 }

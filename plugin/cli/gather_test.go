@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -86,5 +87,25 @@ func TestEjectWithoutChildren(t *testing.T) {
 	f := newFakeServer(t, map[string]runtime.Object{"uniteddeployments/uu": &appv1.UnitedDeployment{ObjectMeta: objectMeta("uu")}})
 	if code, _, said := f.run(t, "eject", "ud/uu"); code != 1 || !strings.Contains(said, `has no child yet; see "kubectl happ why uniteddeployment/uu -n shop"`) {
 		t.Errorf("exit status %d: %s", code, said)
+	}
+}
+
+// TestLargePods views an App with many large pods of others below it: what is read of them has a limit, and the command goes on without them.
+func TestLargePods(t *testing.T) {
+	app := &appv1.App{ObjectMeta: objectMeta("web")}
+	pod := corev1.Pod{ObjectMeta: objectMeta("web-0")}
+	pod.Annotations = map[string]string{"a": strings.Repeat("x", 1<<20)}
+	for count, shown := range map[int]bool{maxSnapshot>>20 - 1: true, maxSnapshot>>20 + 1: false} {
+		f := newFakeServer(t, map[string]runtime.Object{"apps/web": app})
+		f.answer = func(q *http.Request, _ string) runtime.Object {
+			if strings.HasSuffix(q.URL.Path, "/pods") {
+				return &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: slices.Repeat([]corev1.Pod{pod}, count)}
+			}
+			return nil
+		}
+		code, out, said := f.run(t, "why", "web")
+		if missing := strings.Contains(out+said, "Pods (the objects of this page are longer than 32 MiB)"); missing == shown {
+			t.Errorf("with %d MiB of pods: exit status %d\n%s%s", count, code, out, said)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -100,6 +101,41 @@ func TestViewerRows(t *testing.T) {
 		if text := rows.allValues()[0].Words(); strings.Contains(text, "value-of-a-variable") == viewer {
 			t.Errorf("viewer %t: the row says %q", viewer, text)
 		}
+	}
+}
+
+// TestObjectsAreReadAsValues has a store that keeps values: of each object that is listed one by one, the value alone is kept, by the same key.
+func TestObjectsAreReadAsValues(t *testing.T) {
+	rows := newStore(func(obj runtime.Object) string {
+		r, _ := view.ResourceOf(obj)
+		return r.Image
+	})
+	rows.reportTo(func() {}, func() {})
+	var read []any
+	for _, name := range []string{"cart", "web"} {
+		app := &appv1.App{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: "1", ResourceVersion: "7"}}
+		app.Spec.Image, app.Spec.Args = name+":1", []string{strings.Repeat("x", 1<<20)}
+		kept, err := rows.Transformer()(app)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := fmt.Sprintf("%+v", kept); len(text) > 2000 {
+			t.Errorf("%d bytes are kept of %s", len(text), name)
+		}
+		if again, err := rows.Transformer()(kept); err != nil || !reflect.DeepEqual(again, kept) {
+			t.Errorf("twice: %v, %v", again, err)
+		}
+		read = append(read, kept)
+	}
+	if err := rows.Replace(read, "7"); err != nil {
+		t.Fatal(err)
+	}
+	if err := rows.Add(&appv1.App{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}); err != nil {
+		t.Fatal(err)
+	}
+	values := rows.allValues()
+	if slices.Sort(values); !slices.Equal(values, []string{"", "cart:1"}) {
+		t.Errorf("the values are %q", values)
 	}
 }
 

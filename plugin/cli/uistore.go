@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 )
@@ -42,8 +43,17 @@ func (s *store[V]) allValues() []V {
 	return values
 }
 
+// readObject is an object that was read, with the value alone that is kept of it.
+type readObject[V any] struct {
+	metav1.ObjectMeta
+	value V
+}
+
 // valueOf returns the key and the value of an object.
 func (s *store[V]) valueOf(obj any) (key string, v V, err error) {
+	if read, ok := obj.(*readObject[V]); ok {
+		return cache.MetaObjectToName(read).String(), read.value, nil
+	}
 	o, ok := obj.(runtime.Object)
 	if !ok {
 		return "", v, errors.New("not an object of the API server")
@@ -108,12 +118,17 @@ func (s *store[V]) Replace(objects []any, _ string) error {
 // Resync implements cache.ReflectorStore.
 func (*store[V]) Resync() error { return nil }
 
-// Transformer implements cache.TransformingStore: while the objects are listed, they are kept without what takes most of their memory.
-func (*store[V]) Transformer() cache.TransformFunc {
+// Transformer implements cache.TransformingStore: while the objects are listed, their values alone are kept. An object can take megabytes.
+func (s *store[V]) Transformer() cache.TransformFunc {
 	return func(obj any) (any, error) {
-		if o, err := meta.Accessor(obj); err == nil {
-			o.SetManagedFields(nil)
+		o, err := meta.Accessor(obj)
+		if err != nil {
+			return obj, nil //nolint:nilerr // The store reports it.
 		}
-		return obj, nil
+		_, v, err := s.valueOf(obj)
+		if err != nil {
+			return obj, nil //nolint:nilerr // As above.
+		}
+		return &readObject[V]{metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()}, v}, nil
 	}
 }

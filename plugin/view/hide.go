@@ -18,6 +18,8 @@ const (
 	// leastHidden is how many bytes a value of a variable has at least that is hidden wherever it occurs. A shorter one, such as "true", is
 	// hidden in the spec and in changes alone.
 	leastHidden = 8
+	// mostHidden is how many values are hidden at most: the memory to find them grows with their number. With more, no text of others is shown.
+	mostHidden = 10_000
 	// mostWhole is how many bytes a text of others has at most that is taken for a whole one. The API server cuts the message of an event after 1,024
 	// bytes, and a kubelet other ones, so the end of a longer text may be the beginning of a value.
 	mostWhole = 1000
@@ -244,6 +246,9 @@ func (v values) newHider(named string) func(text string) string {
 		if !strings.Contains(named, value) {
 			longestFirst = append(longestFirst, value)
 		}
+	}
+	if len(longestFirst) > mostHidden {
+		return func(string) string { return hidden }
 	}
 	slices.SortFunc(longestFirst, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b)) })
 	pairs := make([]string, 0, 2*len(longestFirst))

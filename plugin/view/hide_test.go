@@ -328,6 +328,13 @@ func TestHiddenForms(t *testing.T) {
 	for _, value := range []string{"CrashLoopBackOff", "true", "cart-production", "1234567"} {
 		v.addValue(value)
 	}
+	many := values{}
+	for i := range mostHidden + 1 {
+		many[fmt.Sprintf("value-%d", i)] = true
+	}
+	if got := many.newHider("")("words"); got != hidden {
+		t.Errorf("with %d values, the words are %q", len(many), got)
+	}
 	if got := v.newHider("cart-production\ncart")("true 1234567 cart-production"); got != "true 1234567 cart-production" {
 		t.Errorf("%q", got)
 	}
