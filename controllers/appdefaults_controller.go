@@ -161,13 +161,13 @@ func (r *AppDefaultsReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 		valid = 0
 	}
 	defaultsValid.WithLabelValues(req.Namespace).Set(valid)
-	counted, err := r.surveyResources(ctx, req.Namespace)
+	counted, err := r.surveyResources(ctx, found)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	rollout := r.decideRollout(&known, counted)
 	again := ctrl.Result{RequeueAfter: rollout.again}
-	if counted.unjudged {
+	if counted.left {
 		again.RequeueAfter = reconciler.MinRequeue(again.RequeueAfter, countDelay)
 	}
 	typed, _ := found.Decode() // The status has why the spec cannot be decoded.
@@ -220,7 +220,7 @@ func (r *AppDefaultsReconciler) patchStatus(ctx context.Context, before, after *
 // newDefaultsStatus returns the status of AppDefaults.
 func newDefaultsStatus(of *appv1.AppDefaults, known *knownDefaults, found *survey, rollout *rolloutResult) appv1.AppDefaultsStatus {
 	made := found.counted
-	made.Failed = sortFailed(made.Failed)
+	made.Failed, made.Wave = sortFailed(made.Failed), of.Status.Wave // The waves go on where they were, once the AppDefaults roll out in waves again.
 	made.Conditions, made.ObservedGeneration = slices.Clone(of.Status.Conditions), of.Generation
 	set := newSetCondition(&made.Conditions, of.Generation)
 	valid, reason, text := len(known.wrong) == 0, appv1.ReasonApplied, messageDefaultsInForce

@@ -9,6 +9,7 @@ const (
 	messageWaveBegins          = "wave %d begins with %s: %s"
 	messageWaveUnderWay        = "wave %d is under way with %s: %s. For a later wave: %d, skipped for now: %d"
 	messageWaveWaits           = "waiting for the next wave: %s"
+	messageWaveUnread          = "waiting for the next wave: %s; large resources of namespace %s have changed and are still to be read"
 	messageWaveStalled         = "the rollout has stopped: %s. Without the present defaults: %s. Change the AppDefaults, fix these resources, or hold or pause them to go on without them"
 	messageWaveLate            = "not Ready for the soak within an hour and the soak"
 	messageWaveSkipped         = "the rollout has skipped %s (in a rollout of its own, paused, held, with a canary or a command before the rollout, or with the pods of before an adoption): %s; and %d that cannot take the defaults. What is skipped takes the defaults once it can"

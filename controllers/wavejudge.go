@@ -5,12 +5,14 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"sync"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/answers"
 	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/internal/workload"
@@ -45,6 +47,41 @@ type judgement struct {
 type judgements struct {
 	mu       sync.Mutex
 	bySurvey map[string]map[types.UID]*judgement
+	// incomplete has the AppDefaults, by their namespace, whose latest survey has not judged all resources of their rollout.
+	incomplete map[string]incompleteSurveys
+}
+
+// incompleteSurveys are surveys one after the other that have not judged all resources of a rollout, of a generation of AppDefaults.
+type incompleteSurveys struct {
+	since, latest time.Time
+	generation    int64
+}
+
+// maxIncomplete is how long resources without a judgement hold up a wave at most, while one survey follows another: a user may change them faster than
+// they are read. Beyond, they are exempt. Surveys with a pause of more than maxPause between them do not follow one another.
+const (
+	maxIncomplete = time.Minute
+	maxPause      = 10 * countDelay
+)
+
+// awaitsJudgement notes whether a survey has judged all resources of its rollout, and reports whether the next wave waits for that.
+func (j *judgements) awaitsJudgement(namespace string, complete bool, generation int64, now time.Time) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if complete {
+		delete(j.incomplete, namespace)
+		return false
+	}
+	if j.incomplete == nil {
+		j.incomplete = map[string]incompleteSurveys{}
+	}
+	surveys, known := j.incomplete[namespace]
+	if !known || surveys.generation != generation || now.Sub(surveys.latest) > maxPause {
+		surveys = incompleteSurveys{since: now, generation: generation}
+	}
+	surveys.latest = now
+	j.incomplete[namespace] = surveys
+	return now.Sub(surveys.since) < maxIncomplete
 }
 
 // judgeResource returns the judgement on a resource with a Deployment, nil for none. A resource beyond the maximum numbers of reads is
@@ -58,11 +95,16 @@ func (s *survey) judgeResource(ctx context.Context, k *kind, obj stored.Observed
 	spec, of := obj, live
 	if obj.Reduced() || live != nil && children.IsPartial(live) {
 		if in.reads >= maxNamespaceReads || s.reads >= maxReads {
-			s.unjudged = true
+			s.left = true
+			if in.follows && s.unjudged == "" {
+				s.unjudged = obj.GetNamespace()
+			}
 			return &judgement{exempt: true}, nil
 		}
 		in.reads++
 		s.reads++
+		ctx, release := answers.HoldPart(ctx) // No judgement holds up the next one.
+		defer release()
 		var err error
 		if spec, of, err = s.readWhole(ctx, k, obj); err != nil || spec == nil {
 			return &judgement{exempt: true}, err
@@ -126,6 +168,9 @@ func (j *judgements) keepLatest(namespace string, made map[types.UID]*judgement)
 	defer j.mu.Unlock()
 	if j.bySurvey == nil {
 		j.bySurvey = map[string]map[types.UID]*judgement{}
+	}
+	if len(made) == 0 {
+		delete(j.incomplete, namespace)
 	}
 	if delete(j.bySurvey, namespace); len(made) > 0 {
 		j.bySurvey[namespace] = made

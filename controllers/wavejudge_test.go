@@ -3,12 +3,20 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/stored"
+	"huolala.cn/app-operator/resource"
 )
 
 // TestJudgementsFollowTheirSources checks that a judgement is remembered for a generation, a record and the texts, and that each of these ends it.
@@ -77,6 +85,89 @@ func (c *partialLists) Get(ctx context.Context, key client.ObjectKey, into clien
 		}
 	}
 	return c.Client.Get(ctx, key, into, options...)
+}
+
+// TestWavesWaitForJudgementsOnlySoLong has a survey that is never complete, as a user changes large resources all the time: the wave waits for a
+// while, names the namespace, and then begins without them.
+func TestWavesWaitForJudgementsOnlySoLong(t *testing.T) {
+	f := newFleet(t, maxNamespaceReads+3, plainApp, inWaves("1", "1", "0s"))
+	f.begin()
+	partial := &partialLists{Client: f.leader.Client}
+	f.leader.Client = partial
+	change := func() { // No judgement is known any more.
+		f.leader.judged.keepLatest("platform", map[types.UID]*judgement{"other": {}})
+	}
+	f.setDefaults("platform", inWaves("2", "1", "0s"))
+	for second := range int(maxIncomplete / time.Second) {
+		change()
+		f.look()
+		is := meta.FindStatusCondition(f.defaults().Conditions, appv1.ConditionRolledOut)
+		if len(f.leader.grants.All()) > 0 || is == nil || !strings.Contains(is.Message, "resources of namespace "+namespace) {
+			t.Fatalf("after %d s, %d are granted: %+v", second, len(f.leader.grants.All()), is)
+		}
+		f.pass(time.Second)
+	}
+	change()
+	if f.look(); len(f.leader.grants.All()) != 1 {
+		t.Errorf("%d are granted after a minute: %s", len(f.leader.grants.All()), f.rolledOut())
+	}
+}
+
+// TestIncompleteSurveys checks when the time begins for which incomplete surveys hold up a wave.
+func TestIncompleteSurveys(t *testing.T) {
+	for name, c := range map[string]struct {
+		do    func(*judgements)
+		waits bool
+	}{
+		"one survey after the other":       {func(*judgements) {}, false},
+		"a complete one in between":        {func(j *judgements) { j.awaitsJudgement("a", true, 1, time.Time{}) }, true},
+		"the AppDefaults were deleted":     {func(j *judgements) { j.keepLatest("a", nil) }, true},
+		"a complete one of other defaults": {func(j *judgements) { j.awaitsJudgement("b", true, 1, time.Time{}) }, false},
+		"the AppDefaults have changed":     {func(j *judgements) { j.awaitsJudgement("a", false, 2, time.Unix(1e9+59, 0)) }, true},
+		"no survey in between for a while ": {func(j *judgements) {
+			j.incomplete["a"] = incompleteSurveys{since: time.Unix(1e9, 0), latest: time.Unix(1e9+40, 0), generation: 1}
+		}, true},
+	} {
+		var j judgements
+		for second := range int64(60) {
+			if !j.awaitsJudgement("a", false, 1, time.Unix(1e9+second, 0)) {
+				t.Errorf("%s: nothing waits after %d s", name, second)
+			}
+		}
+		c.do(&j)
+		if got := j.awaitsJudgement("a", false, 1, time.Unix(1e9+60, 0)); got != c.waits {
+			t.Errorf("%s: waits %t", name, got)
+		}
+	}
+}
+
+// TestForgedWave writes the number of a later wave into the record of a Deployment, as each user who can change the Deployment can: the next wave waits for the
+// pods of the latest one nevertheless.
+func TestForgedWave(t *testing.T) {
+	for _, forged := range []int32{2, 7, maxUnknownWave, math.MaxInt32} {
+		t.Run(fmt.Sprint(forged), func(t *testing.T) { forgeWave(t, forged) })
+	}
+}
+
+func forgeWave(t *testing.T, forged int32) {
+	t.Helper()
+	f := newFleet(t, 6, plainApp, inWaves("1", "1", "10m"))
+	f.setDefaults("platform", inWaves("2", "1", "10m"))
+	f.waveWith(1)
+	d := f.deploymentOf(f.with("2")[0])
+	record, err := resource.DecodeInputs(d.Annotations[appv1.AnnotationLastAppliedInputs])
+	if err != nil || record.Wave.Number != 1 {
+		t.Fatalf("the record is %+v, %v", record, err)
+	}
+	taken := f.with("2")
+	other := f.deploymentOf(f.names[slices.IndexFunc(f.names, func(name string) bool { return !slices.Contains(taken, name) })])
+	record.Wave = resource.Wave{Number: forged, At: metav1.NewTime(f.clock.Now().Add(-time.Hour))}
+	other.Annotations[appv1.AnnotationLastAppliedInputs] = record.Encode()
+	f.update(other)
+	f.look()
+	if got := f.defaults(); got.Wave != 1 || len(f.leader.grants.All()) > 0 {
+		t.Errorf("with wave %d, wave %d is under way, %d are granted: %s", forged, got.Wave, len(f.leader.grants.All()), f.rolledOut())
+	}
 }
 
 // TestJudgementsOfPartialResources surveys more Apps than a survey may read: the next survey reads the others, and at rest none is read.

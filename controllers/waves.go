@@ -33,21 +33,28 @@ type rolloutResult struct {
 	inWaves bool
 	// again is the time until the next look where no event triggers one, 0 for none.
 	again time.Duration
+	// unread is a namespace whose large resources are still to be read, "" for none.
+	unread string
 }
 
 // decideRollout decides on the rollout of AppDefaults in a namespace. Invalid AppDefaults begin no wave, and neither does a survey that has not judged
 // all resources.
 func (r *AppDefaultsReconciler) decideRollout(known *knownDefaults, found *survey) rolloutResult {
 	if known.valid == nil || !known.valid.Rollout.IsWaves() {
+		r.judged.awaitsJudgement(found.of, true, known.generation, time.Time{})
 		return rolloutResult{}
 	}
 	now := r.Clock.Now()
+	unread := r.judged.awaitsJudgement(found.of, found.unjudged == "", known.generation, now)
 	rollout, left := known.valid.Rollout, r.firstReconcile(now).Add(r.handoverTime()).Sub(now)
 	made := rolloutResult{inWaves: true, Decision: waves.Decide(&waves.Rollout{
-		Members: found.members, Size: rollout.WaveSize(len(found.members)), Soak: rollout.WaveSoak(), Now: now, Pending: left > 0 || len(known.wrong) > 0 || found.unjudged,
+		Members: found.members, Size: rollout.WaveSize(len(found.members)), Soak: rollout.WaveSoak(), Now: now, Pending: left > 0 || len(known.wrong) > 0 || unread,
 		Salt: fmt.Sprintf("%s/%d", known.uid, known.generation),
 	})}
 	made.again = made.Again
+	if unread {
+		made.unread = found.unjudged
+	}
 	if left > 0 && made.Waiting > 0 {
 		made.again = reconciler.MinRequeue(made.again, left)
 	}
@@ -84,7 +91,10 @@ func (r *AppDefaultsReconciler) grantWave(of *stored.AppDefaults, made *rolloutR
 
 // setWaves adds a rollout in waves to the status of valid AppDefaults.
 func setWaves(status *appv1.AppDefaultsStatus, found *survey, made *rolloutResult, set setCondition) {
-	status.Wave, status.Skipped = made.Wave, int32(len(made.Skipped)) //nolint:gosec // Resources are counted.
+	status.Skipped = int32(len(made.Skipped))          //nolint:gosec // Resources are counted.
+	if status.Wave = made.Wave; found.unjudged != "" { // The latest wave may be that of a resource without a judgement.
+		status.Wave = max(made.Wave, found.wave)
+	}
 	failed := make([]appv1.FailedDefaults, 0, len(made.Stalled))
 	for i := range made.Stalled {
 		words := found.messages[made.Stalled[i]]
@@ -132,6 +142,8 @@ func (made *rolloutResult) reasonAndMessage() (reason, words string) {
 	case len(made.Take)+len(made.Busy) > 0:
 		of := slices.Concat(made.Take, made.Busy) // A wave begins only while no resource is busy.
 		return appv1.ReasonWave, fmt.Sprintf(messageWaveUnderWay, made.Wave, message.Count(len(of), "resource"), listIDs(of), made.Waiting, skipped)
+	case made.Waiting > 0 && made.unread != "":
+		return appv1.ReasonWave, fmt.Sprintf(messageWaveUnread, message.Count(made.Waiting, "resource"), made.unread)
 	case made.Waiting > 0:
 		return appv1.ReasonWave, fmt.Sprintf(messageWaveWaits, message.Count(made.Waiting, "resource"))
 	case made.Rest > 0:
