@@ -2,10 +2,33 @@ package main
 
 import (
 	"flag"
+	"fmt"
 	"io"
+	"os"
 	"strings"
 	"testing"
 )
+
+// TestFlagsAreDocumented looks for each flag with its default and its meaning in the table of docs/operations.md.
+func TestFlagsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var f flags
+	fs := flag.NewFlagSet("manager", flag.ContinueOnError)
+	f.bind(fs)
+	fs.VisitAll(func(is *flag.Flag) {
+		value := is.DefValue
+		if value != "" {
+			value = "`" + value + "`"
+		}
+		row := fmt.Sprintf("\n| `--%s` | %s | %s |\n", is.Name, value, strings.ReplaceAll(is.Usage, "|", "\\|"))
+		if !strings.Contains(string(page), row) {
+			t.Errorf("docs/operations.md has no row%s", row)
+		}
+	})
+}
 
 // TestFlagsAreChecked has command lines with values that have no meaning: the error names the flag or the argument.
 func TestFlagsAreChecked(t *testing.T) {

@@ -239,7 +239,7 @@ kubeVersion: ">=1.30.0-0"
 
 // podValues are the values of the pods with their comments, but for the last one.
 const podValues = `
-# Further flags of the manager, such as --namespace-cache-mib=64. docs/install.md lists them.
+# Further flags of the manager, such as --namespace-cache-mib=64. docs/operations.md lists them.
 args: []
 
 # Further variables of the manager, and other values of GOGC and GOMEMLIMIT. GOMEMLIMIT is nine tenths of the memory limit.
