@@ -53,15 +53,16 @@ type judgements struct {
 
 // incompleteSurveys are surveys one after the other that have not judged all resources of a rollout, of a generation of AppDefaults.
 type incompleteSurveys struct {
-	since, latest time.Time
-	generation    int64
+	since      time.Time
+	count      int
+	generation int64
 }
 
-// maxIncomplete is how long resources without a judgement hold up a wave at most, while one survey follows another: a user may change them faster than
-// they are read. Beyond, they are exempt. Surveys with a pause of more than maxPause between them do not follow one another.
+// The limits for resources without a judgement, which hold up a wave: a user may change them faster than they are read. Beyond both the time and the number of
+// surveys one after the other, they are exempt.
 const (
-	maxIncomplete = time.Minute
-	maxPause      = 10 * countDelay
+	maxIncomplete        = time.Minute
+	maxIncompleteSurveys = 10
 )
 
 // awaitsJudgement notes whether a survey has judged all resources of its rollout, and reports whether the next wave waits for that.
@@ -76,12 +77,12 @@ func (j *judgements) awaitsJudgement(namespace string, complete bool, generation
 		j.incomplete = map[string]incompleteSurveys{}
 	}
 	surveys, known := j.incomplete[namespace]
-	if !known || surveys.generation != generation || now.Sub(surveys.latest) > maxPause {
+	if !known || surveys.generation != generation {
 		surveys = incompleteSurveys{since: now, generation: generation}
 	}
-	surveys.latest = now
+	surveys.count++
 	j.incomplete[namespace] = surveys
-	return now.Sub(surveys.since) < maxIncomplete
+	return now.Sub(surveys.since) < maxIncomplete || surveys.count <= maxIncompleteSurveys
 }
 
 // judgeResource returns the judgement on a resource with a Deployment, nil for none. A resource beyond the maximum numbers of reads is

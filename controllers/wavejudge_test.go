@@ -124,8 +124,8 @@ func TestIncompleteSurveys(t *testing.T) {
 		"the AppDefaults were deleted":     {func(j *judgements) { j.keepLatest("a", nil) }, true},
 		"a complete one of other defaults": {func(j *judgements) { j.awaitsJudgement("b", true, 1, time.Time{}) }, false},
 		"the AppDefaults have changed":     {func(j *judgements) { j.awaitsJudgement("a", false, 2, time.Unix(1e9+59, 0)) }, true},
-		"no survey in between for a while ": {func(j *judgements) {
-			j.incomplete["a"] = incompleteSurveys{since: time.Unix(1e9, 0), latest: time.Unix(1e9+40, 0), generation: 1}
+		"only a few surveys": {func(j *judgements) {
+			j.incomplete["a"] = incompleteSurveys{since: time.Unix(1e9, 0), count: maxIncompleteSurveys - 1, generation: 1}
 		}, true},
 	} {
 		var j judgements
@@ -137,6 +137,32 @@ func TestIncompleteSurveys(t *testing.T) {
 		c.do(&j)
 		if got := j.awaitsJudgement("a", false, 1, time.Unix(1e9+60, 0)); got != c.waits {
 			t.Errorf("%s: waits %t", name, got)
+		}
+	}
+}
+
+// TestWaveNumbersGoOn rolls texts out one after the other, also a former one, after invalid AppDefaults, and after a time without waves: no wave has the
+// number of an earlier one, so that no record of an earlier wave counts as one of the latest.
+func TestWaveNumbersGoOn(t *testing.T) {
+	f := newFleet(t, 2, plainApp, inWaves("1", "1", "0s"))
+	wave := int32(0)
+	for _, text := range []string{
+		inWaves("2", "1", "0s"), inWaves("3", "1", "0s"), inWaves("2", "1", "0s"), `{"defaults":{"podAnnotations":{"-":"x"}}}`, inWaves("4", "1", "0s"),
+		`{"defaults":{"podAnnotations":{"a":"5"}}}`, inWaves("6", "1", "0s"),
+	} {
+		f.setDefaults("platform", text)
+		f.waveWith(4)
+		if strings.Contains(text, "Waves") {
+			wave += 2
+		}
+		if got := f.defaults().Wave; got != wave {
+			t.Errorf("after %s, the latest wave is %d, want %d: %s", text, got, wave, f.rolledOut())
+		}
+		for _, name := range f.names {
+			record, err := resource.DecodeInputs(f.deploymentOf(name).Annotations[appv1.AnnotationLastAppliedInputs])
+			if err != nil || record.Wave.Number > wave || strings.Contains(text, "Waves") && record.Wave.Number <= wave-2 {
+				t.Errorf("after %s, %s has the record %+v, %v", text, name, record.Wave, err)
+			}
 		}
 	}
 }

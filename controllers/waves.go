@@ -49,7 +49,7 @@ func (r *AppDefaultsReconciler) decideRollout(known *knownDefaults, found *surve
 	rollout, left := known.valid.Rollout, r.firstReconcile(now).Add(r.handoverTime()).Sub(now)
 	made := rolloutResult{inWaves: true, Decision: waves.Decide(&waves.Rollout{
 		Members: found.members, Size: rollout.WaveSize(len(found.members)), Soak: rollout.WaveSoak(), Now: now, Pending: left > 0 || len(known.wrong) > 0 || unread,
-		Salt: fmt.Sprintf("%s/%d", known.uid, known.generation),
+		Salt: fmt.Sprintf("%s/%d", known.uid, known.generation), Latest: found.wave,
 	})}
 	made.again = made.Again
 	if unread {
@@ -91,10 +91,8 @@ func (r *AppDefaultsReconciler) grantWave(of *stored.AppDefaults, made *rolloutR
 
 // setWaves adds a rollout in waves to the status of valid AppDefaults.
 func setWaves(status *appv1.AppDefaultsStatus, found *survey, made *rolloutResult, set setCondition) {
-	status.Skipped = int32(len(made.Skipped))          //nolint:gosec // Resources are counted.
-	if status.Wave = made.Wave; found.unjudged != "" { // The latest wave may be that of a resource without a judgement.
-		status.Wave = max(made.Wave, found.wave)
-	}
+	// No wave has a lower number than one before it: a record counts up to the number of the status.
+	status.Wave, status.Skipped = max(made.Wave, found.wave), int32(len(made.Skipped)) //nolint:gosec // Resources are counted.
 	failed := make([]appv1.FailedDefaults, 0, len(made.Stalled))
 	for i := range made.Stalled {
 		words := found.messages[made.Stalled[i]]
@@ -142,8 +140,8 @@ func (made *rolloutResult) reasonAndMessage() (reason, words string) {
 	case len(made.Take)+len(made.Busy) > 0:
 		of := slices.Concat(made.Take, made.Busy) // A wave begins only while no resource is busy.
 		return appv1.ReasonWave, fmt.Sprintf(messageWaveUnderWay, made.Wave, message.Count(len(of), "resource"), listIDs(of), made.Waiting, skipped)
-	case made.Waiting > 0 && made.unread != "":
-		return appv1.ReasonWave, fmt.Sprintf(messageWaveUnread, message.Count(made.Waiting, "resource"), made.unread)
+	case made.Rest > 0 && made.unread != "":
+		return appv1.ReasonWave, fmt.Sprintf(messageWaveUnread, message.Count(made.Rest, "resource"), made.unread)
 	case made.Waiting > 0:
 		return appv1.ReasonWave, fmt.Sprintf(messageWaveWaits, message.Count(made.Waiting, "resource"))
 	case made.Rest > 0:

@@ -40,7 +40,7 @@ type survey struct {
 	grants         map[waves.ID]waves.Grant
 	deployments    map[types.NamespacedName]*appsv1.Deployment
 	namespaces     map[string]*namespaceSurvey
-	// wave is the latest wave by the status of before, and latest is the maximum number of a wave that counts in a record.
+	// wave is the number of the latest wave by the status of before, and latest is the maximum number of a wave that counts in a record.
 	wave, latest int32
 	// reads is the number of resources read for a judgement, as the cache has only a part of them. left is true if some are left, and unjudged is
 	// the first namespace of those that the rollout is about, "" for none.

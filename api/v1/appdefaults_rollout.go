@@ -86,7 +86,7 @@ type DefaultsRolloutStatus struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:number"}
 	Skipped int32 `json:"skipped,omitempty"`
 
-	// wave is the number of the latest wave of the present defaults; 0 before the first.
+	// wave is the number of the latest wave; 0 before the first. The numbers go on when the defaults change.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:number"}
 	Wave int32 `json:"wave,omitempty"`

@@ -63,6 +63,8 @@ type Rollout struct {
 	Salt string
 	// Pending is true while no wave may begin, though resources wait: see Grants.
 	Pending bool
+	// Latest is the number of the latest wave, also of other defaults: the next one has a higher number.
+	Latest int32
 }
 
 // Decision is the decision on a rollout.
@@ -150,7 +152,7 @@ func Decide(r *Rollout) Decision {
 		made.Take, made.Repairs = r.firstIDs(broken, r.Size), true
 	}
 	if made.Waiting -= len(made.Take); len(made.Take) > 0 {
-		made.Wave++
+		made.Wave = max(made.Wave, r.Latest) + 1
 	}
 	return made
 }

@@ -14,7 +14,7 @@ type DefaultsRolloutStatusApplyConfiguration struct {
 	// in a rollout of their own, paused or held, have a canary or a command before the rollout, or keep the pods of before an
 	// adoption.
 	Skipped *int32 `json:"skipped,omitempty"`
-	// wave is the number of the latest wave of the present defaults; 0 before the first.
+	// wave is the number of the latest wave; 0 before the first. The numbers go on when the defaults change.
 	Wave *int32 `json:"wave,omitempty"`
 }
 
