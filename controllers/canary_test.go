@@ -584,3 +584,49 @@ func TestCanaryScaledByOthers(t *testing.T) {
 		})
 	}
 }
+
+// TestCanaryOfAnAdoption adopts a Deployment of others for a resource with a canary, or with a command before its rollouts: the adoption changes no pod, and
+// the pods of the spec come as each change comes.
+func TestCanaryOfAnAdoption(t *testing.T) {
+	for step, spec := range map[string]func(name string) string{
+		"canary":  func(name string) string { return canarySpecOf(name, "nginx:2", byHand) },
+		"command": func(name string) string { return commandSpecOf(name, "nginx:2") },
+	} {
+		t.Run(step, func(t *testing.T) {
+			forNames(t, heldKinds(), func(t *testing.T, name string) {
+				d := newPlainDeployment("web", 1)
+				d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "web", Image: "nginx:1"}}
+				w := newWorld(t, newStored(t, kindNamed(t, name), spec(name)), d)
+				w.generations = true
+				w.settle(name)
+				w.annotate(name, appv1.AnnotationAdopt, "true")
+				w.settle(name)
+				w.settle(name)
+				if step == "canary" {
+					w.runs("adopted", "nginx:1", "nginx:2")
+					return
+				}
+				w.runs("adopted", "nginx:1", "")
+				if jobs := w.jobs(); len(jobs) != 1 {
+					t.Errorf("there are %d Jobs", len(jobs))
+				}
+			})
+		})
+	}
+}
+
+// TestNumberOfPodsNextToACanary changes the number of pods while a canary waits, and then makes the spec invalid: the number stays.
+func TestNumberOfPodsNextToACanary(t *testing.T) {
+	forNames(t, heldKinds(), func(t *testing.T, name string) {
+		w := newCanaryWorld(t, name, byHand)
+		scaled := strings.Replace(canarySpecOf(name, "nginx:2", byHand), `"replicas":2`, `"replicas":5`, 1)
+		for _, spec := range []string{scaled, strings.Replace(scaled, onePort, `[{"port":80},{"port":80}]`, 1)} {
+			w.setSpec(name, spec)
+			w.settle(name)
+			w.settle(name)
+			if got := *w.deployment().Spec.Replicas; got != 5 {
+				t.Errorf("with %s: %d pods", spec, got)
+			}
+		}
+	})
+}

@@ -26,7 +26,8 @@ import (
 func podChanged() predicate.Predicate {
 	counts := func(obj client.Object) bool {
 		owner := metav1.GetControllerOfNoCopy(obj)
-		return obj.GetDeletionTimestamp() == nil && owner != nil && owner.Kind == "ReplicaSet"
+		pod, ok := obj.(*corev1.Pod)
+		return obj.GetDeletionTimestamp() == nil && owner != nil && owner.Kind == "ReplicaSet" && (!ok || !health.PodEnded(pod))
 	}
 	cause := func(obj client.Object) health.Cause {
 		pod, ok := obj.(*corev1.Pod)

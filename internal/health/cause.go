@@ -121,9 +121,14 @@ func lastContainerCause(s *corev1.ContainerStatus) Cause {
 	return containerCause(s)
 }
 
+// PodEnded reports whether a pod runs no more, such as an evicted one. It can exist for long, and belongs to no rollout.
+func PodEnded(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+}
+
 // causeOf returns why a pod does not run; of is why one of its containers does not.
 func causeOf(pod *corev1.Pod, of func(*corev1.ContainerStatus) Cause) Cause {
-	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
+	if pod.DeletionTimestamp != nil || PodEnded(pod) {
 		return Cause{}
 	}
 	for i := range pod.Status.InitContainerStatuses {

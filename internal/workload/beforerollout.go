@@ -192,8 +192,12 @@ func (c decider) startsRollout(present *builtSpec) bool {
 		return true
 	}
 	stable := c.stableWorkload()
-	if stable == nil || stable.TemplateKept { // The record is a hash.
+	switch {
+	case stable == nil: // The record is a hash.
 		return present.liveChanged
+	case stable.TemplateKept:
+		changed, err := c.changesTemplate(stable, present.workload)
+		return present.liveChanged || err == nil && changed
 	}
 	return !equality.Semantic.DeepEqual(resource.WithoutConfig(&stable.Template), resource.WithoutConfig(&present.workload.Template))
 }

@@ -213,6 +213,10 @@ func (c decider) changesTemplate(stable, present *resource.Workload) (bool, erro
 		if changed, err := c.in.Spec.Changed(recordOf(live), resource.ScopePods); err == nil && changed && c.in.OwnsRecord(live) {
 			return true, nil // Also where another writer has put the change into the live template.
 		}
+		if stable != nil { // The manager owns nothing of a template that it has kept.
+			matches, err := c.compare.Matches(templateOnly(present.Template), templateOnly(live.Spec.Template))
+			return !matches, err
+		}
 		holds, err := c.compare.RecordHolds(c.in.fieldManager(), templateOnly(present.Template), templateOnly(live.Spec.Template), live)
 		return !holds, err
 	}
@@ -341,7 +345,7 @@ func (c decider) abortInForce(present *builtSpec) *holdMark {
 		return nil
 	}
 	failed := c.stillFailed(source.mark.Failed)
-	if failed == nil || failed.Config != present.inputs.Config.Sum {
+	if failed == nil || failed.Config != present.inputs.Config.Sum && present.content.isKnown() {
 		return nil
 	}
 	return &holdMark{By: byAbort, Failed: failed}

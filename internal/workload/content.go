@@ -75,6 +75,11 @@ type contentDecision struct {
 	retry      time.Duration
 }
 
+// isKnown reports whether the content is known as it is now: it was read, or none is followed.
+func (d *contentDecision) isKnown() bool {
+	return d.forget || len(d.refs) == 0 || d.looked && !d.waits
+}
+
 // decideContent returns the content to record of the content that the pods of a workload use. Without a change, this is the recorded content.
 func (c decider) decideContent(chosen *builtSpec) (contentDecision, *need) {
 	recorded := chosen.inputs.Config

@@ -17,6 +17,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/children"
+	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
 )
@@ -270,6 +271,8 @@ func (c decider) buildHeld(source *holdSource) *resource.Workload {
 	}
 	if c.in.Undecodable == nil && len(c.in.Errs) == 0 {
 		w.SetReplicas(c.in.Spec.Workload().Replicas, options)
+	} else {
+		c.keepReplicas(w)
 	}
 	if source.mark.ReplicaSet != "" || source.mark.Failed != nil {
 		w.Record[appv1.AnnotationHeld] = source.mark.encodeMark()
@@ -307,7 +310,7 @@ func runningReplicaSet(live *appsv1.Deployment, pods []corev1.Pod) string {
 	name := ""
 	for i := range pods {
 		owner := metav1.GetControllerOfNoCopy(&pods[i])
-		if pods[i].DeletionTimestamp != nil || owner == nil || owner.Kind != "ReplicaSet" {
+		if pods[i].DeletionTimestamp != nil || health.PodEnded(&pods[i]) || owner == nil || owner.Kind != "ReplicaSet" {
 			continue
 		}
 		if name != "" && name != owner.Name {

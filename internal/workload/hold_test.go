@@ -16,6 +16,8 @@ func TestRunningReplicaSet(t *testing.T) {
 	}
 	deleted := pod("ReplicaSet", "web-1")
 	deleted.DeletionTimestamp = ptr.To(metav1.Now())
+	evicted := pod("ReplicaSet", "web-1")
+	evicted.Status.Phase = corev1.PodFailed
 	settled := appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 2}
 	for name, c := range map[string]struct {
 		status appsv1.DeploymentStatus
@@ -24,6 +26,7 @@ func TestRunningReplicaSet(t *testing.T) {
 	}{
 		"all are its":             {settled, []corev1.Pod{pod("ReplicaSet", "web-2"), pod("ReplicaSet", "web-2")}, "web-2"},
 		"one is being deleted":    {settled, []corev1.Pod{deleted, pod("ReplicaSet", "web-2")}, "web-2"},
+		"one was evicted":         {settled, []corev1.Pod{evicted, pod("ReplicaSet", "web-2")}, "web-2"},
 		"one is of another":       {settled, []corev1.Pod{pod("ReplicaSet", "web-1"), pod("ReplicaSet", "web-2")}, ""},
 		"one is of a Job":         {settled, []corev1.Pod{pod("Job", "web-1"), pod("ReplicaSet", "web-2")}, "web-2"},
 		"none is seen":            {settled, nil, ""},

@@ -12,6 +12,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/children"
+	"huolala.cn/app-operator/internal/fields"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/shares"
 	"huolala.cn/app-operator/resource"
@@ -98,7 +99,17 @@ func (c decider) lastApplied() (w *resource.Workload, record *workloadRecord, er
 	if err != nil || !holds {
 		return nil, nil, err
 	}
+	c.keepReplicas(w)
 	return w, &known, nil
+}
+
+// keepReplicas keeps the number of pods that was last applied, where an earlier spec states a number: while a canary, a hold or a command waits,
+// the number follows the present spec, and the record does not.
+func (c decider) keepReplicas(w *resource.Workload) {
+	live := c.seen.Deployment()
+	if live != nil && w.Replicas != nil && fields.OwnsPath(live, c.in.fieldManager(), children.ReplicasPath) {
+		w.Replicas = live.Spec.Replicas
+	}
 }
 
 // OwnsRecord reports whether the record on a live workload object is the operator's own, and not edited by others.
