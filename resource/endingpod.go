@@ -3,6 +3,7 @@ package resource
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -72,39 +73,54 @@ func endingJob(template corev1.PodTemplateSpec, retries int32, deadline *int64) 
 	}
 }
 
-// overrideVariables returns variables with further variables, which replace those of the same name; see overrideItems. A variable can refer to those
-// before it alone.
+// overrideVariables returns variables with further variables, which replace those of the same name. A variable can refer to the variables before it
+// alone: the further ones come last, in their order, but for those that a remaining variable refers to, which come where the replaced one was.
 func overrideVariables(vars, further []corev1.EnvVar) []corev1.EnvVar {
-	return overrideItems(vars, further, func(v corev1.EnvVar) string { return v.Name })
-}
-
-// overrideItems returns a list with further items. A further item replaces the item of the same key, in its place. A new one comes right before the
-// next further item that replaces one, or at the end: as far as the orders of both lists agree, they stay.
-func overrideItems[T any](list, further []T, key func(T) string) []T {
-	in := func(items []T, item T) int {
-		return slices.IndexFunc(items, func(is T) bool { return key(is) == key(item) })
-	}
-	made, placed := make([]T, 0, len(list)+len(further)), make([]bool, len(further))
-	place := func(i int) {
-		if !placed[i] {
-			made, placed[i] = append(made, further[i]), true
+	made, placed := make([]corev1.EnvVar, 0, len(vars)+len(further)), make([]bool, len(further))
+	var place func(at int)
+	place = func(at int) {
+		if placed[at] {
+			return
 		}
-	}
-	for _, item := range list {
-		at := in(further, item)
-		if at < 0 {
-			made = append(made, item)
-			continue
-		}
-		for i := range at {
-			if in(list, further[i]) < 0 {
-				place(i)
+		placed[at] = true
+		for before := range at {
+			if refersTo(further[at], further[before].Name) {
+				place(before)
 			}
 		}
+		made = append(made, further[at])
+	}
+	replaces := func(v corev1.EnvVar) int {
+		return slices.IndexFunc(further, func(f corev1.EnvVar) bool { return f.Name == v.Name })
+	}
+	for i, v := range vars {
+		at := replaces(v)
+		needed := func(later corev1.EnvVar) bool { return replaces(later) < 0 && refersTo(later, v.Name) }
+		switch {
+		case at < 0:
+			made = append(made, v)
+		case slices.ContainsFunc(vars[i+1:], needed):
+			place(at)
+		}
+	}
+	for at := range further {
 		place(at)
 	}
-	for i := range further {
-		place(i)
+	return made
+}
+
+// refersTo reports whether the value of a variable has a reference to a variable of a name.
+func refersTo(v corev1.EnvVar, name string) bool { return strings.Contains(v.Value, "$("+name+")") }
+
+// overrideItems returns a list with further items: each replaces the item of the same key, in its place, or comes last.
+func overrideItems[T any](list, further []T, key func(T) string) []T {
+	made := slices.Clone(list)
+	for _, item := range further {
+		if at := slices.IndexFunc(made, func(is T) bool { return key(is) == key(item) }); at >= 0 {
+			made[at] = item
+		} else {
+			made = append(made, item)
+		}
 	}
 	return made
 }
