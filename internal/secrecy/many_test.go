@@ -47,7 +47,8 @@ func TestForeignWordsAreCut(t *testing.T) {
 		for _, spelling := range Spellings(value) {
 			for kept := range len(spelling) + 1 {
 				got := RedactForeign(strings.Repeat("x", maxForeignWords-kept)+spelling+strings.Repeat("y", 100), d)
-				if shown := strings.TrimLeft(got, "x"); len(shown) >= minSecret && shown != messageValueHidden && strings.Trim(shown, "y") != messageValueHidden {
+				shown := strings.Trim(strings.TrimSuffix(got, openEnd), "xy")
+				if len(shown) >= minSecret && shown != messageValueHidden {
 					t.Errorf("cut after %d bytes of %s: %s", kept, spelling, shown)
 				}
 			}

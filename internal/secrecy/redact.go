@@ -82,22 +82,29 @@ func RedactForeign(words string, object Object) string {
 	if len(words) <= maxForeignWords {
 		return redactPrivate(words, private)
 	}
-	return hideBeginnings(redactPrivate(strings.ToValidUTF8(words[:maxForeignWords], ""), private), private)
+	words = strings.ToValidUTF8(words[:maxForeignWords], "")
+	if at := beginningAt(words, private); at < len(words) {
+		words = words[:at] + messageValueHidden
+	}
+	return redactPrivate(words+openEnd, private)
 }
 
-// hideBeginnings returns words without the beginning of a value at their end, where they were cut.
-func hideBeginnings(words string, private []string) string {
+// openEnd closes what may be open at the end of words that are cut, so that it is found as a value.
+const openEnd = `"}]`
+
+// beginningAt returns where the longest beginning of a value at the end of words begins, their length for none.
+func beginningAt(words string, private []string) int {
+	first := len(words)
 	for _, value := range private {
 		for _, spelling := range Spellings(value) {
-			for at := max(0, len(words)-len(spelling)); at <= len(words)-minSecret; at++ {
+			for at := max(0, len(words)-len(spelling)); at <= len(words)-minSecret && at < first; at++ {
 				if strings.HasPrefix(spelling, words[at:]) {
-					words = words[:at] + messageValueHidden
-					break
+					first = at
 				}
 			}
 		}
 	}
-	return words
+	return first
 }
 
 // RedactError returns an answer of the API server, which may repeat the words of an admission webhook, without the words that have a value
@@ -166,7 +173,7 @@ func cutAnswer(words string, most int) string {
 	if len(words) <= most {
 		return words
 	}
-	return strings.ToValidUTF8(words[:most], "") + `"}]`
+	return strings.ToValidUTF8(words[:most], "") + openEnd
 }
 
 // privateValues returns the values of the annotations of objects, and of the variables, arguments, commands, headers and annotations of

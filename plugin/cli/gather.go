@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -134,7 +135,9 @@ func (c *clients) beginSnapshot(ctx context.Context, t target) (*view.Snapshot, 
 		return nil, nil, inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
 	}
 	s := &view.Snapshot{Resource: r, Now: time.Now()}
-	g := &gathering{ctx: answers.Limit(ctx, maxSnapshot), namespace: t.namespace, chunk: c.chunk}
+	// The page names what is beyond the limit; client-go would log it.
+	limited := logr.NewContext(answers.Limit(ctx, maxSnapshot), logr.Discard())
+	g := &gathering{ctx: limited, namespace: t.namespace, chunk: c.chunk}
 	c.gatherPods(g, s, t)
 	return s, g, nil
 }
