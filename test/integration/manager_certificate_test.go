@@ -167,7 +167,7 @@ func trustPorts(ctx context.Context, ports ...int) error {
 }
 
 // TestCertificate has two managers keep the certificate of their webhooks by themselves, with one that is renewed every eleven seconds, and
-// an authority that is renewed every 33; for one of them the API server is one before Kubernetes 1.34. A client that
+// an authority that is renewed every 45; for one of them the API server is one before Kubernetes 1.34. A client that
 // keeps trying must be refused each time, while both are renewed and one of the managers ends. When a user takes the Secret
 // away, what was in it is trusted no longer; and when he takes the trust away, that is found and stated again.
 //
@@ -180,7 +180,7 @@ func TestCertificate(t *testing.T) {
 	f := newFront(t, one, two)
 	options := func(port int) webhooks.Options {
 		return webhooks.Options{Host: "127.0.0.1", Port: port, Drain: drain, Certificate: certificate.Options{
-			Hosts: []string{"localhost"}, Authority: 147 * time.Second, Validity: 125 * time.Second, Ahead: 114 * time.Second, Settle: settle,
+			Hosts: []string{"localhost"}, Authority: 159 * time.Second, Validity: 125 * time.Second, Ahead: 114 * time.Second, Settle: settle,
 		}}
 	}
 	lease := harness.WithElection(ns)

@@ -110,10 +110,13 @@ func (b *tab) complained() []string {
 }
 
 // allow allows the complaint about answers with a status. It comes some time after the answer.
-func (b *tab) allow(status int64) {
+func (b *tab) allow(status int64) { b.allowText(fmt.Sprintf("responded with a status of %d", status)) }
+
+// allowText allows the complaints that have a text in them, whenever they come.
+func (b *tab) allowText(text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.allowed = append(b.allowed, fmt.Sprintf("responded with a status of %d", status))
+	b.allowed = append(b.allowed, text)
 }
 
 // forgive drops the complaints so far that have a text in them, and returns how many there were.
