@@ -110,6 +110,9 @@ func setWaves(status *appv1.AppDefaultsStatus, found *survey, made *rolloutResul
 	if len(status.Failed) == 0 {
 		status.Failed = nil
 	}
+	if made.Waiting == 0 && isRolledOut(status) { // A resource that is to be read again begins no rollout.
+		made.unread = ""
+	}
 	reason, words := made.reasonAndMessage()
 	rolledOut := reason == appv1.ReasonRolledOut
 	set(appv1.ConditionRolledOut, rolledOut, reason, words)
@@ -117,6 +120,12 @@ func setWaves(status *appv1.AppDefaultsStatus, found *survey, made *rolloutResul
 	set(appv1.ConditionStalled, stalled, reason, words)
 	set(appv1.ConditionReconciling, going, reason, words)
 	set(appv1.ConditionReady, !stalled && !going, reason, words)
+}
+
+// isRolledOut reports whether a status, before its conditions are set, has the end of a rollout of its generation.
+func isRolledOut(status *appv1.AppDefaultsStatus) bool {
+	was := meta.FindStatusCondition(status.Conditions, appv1.ConditionRolledOut)
+	return was != nil && was.ObservedGeneration == status.ObservedGeneration && (was.Reason == appv1.ReasonRolledOut || was.Reason == appv1.ReasonSkipped)
 }
 
 // describeStop names the resources that stop a rollout: first the failed ones, then the late ones.

@@ -74,18 +74,22 @@ func endingJob(template corev1.PodTemplateSpec, retries int32, deadline *int64) 
 }
 
 // overrideVariables returns variables with further variables, which replace those of the same name. A variable can refer to the variables before it
-// alone: the further ones come last, in their order, but for those that a remaining variable refers to, which come where the replaced one was.
+// alone: the further ones come last, in their order, but for those that a remaining variable refers to, which come where the replaced one was. A
+// further one that replaces a variable comes before those that refer to it, as the replaced one did.
 func overrideVariables(vars, further []corev1.EnvVar) []corev1.EnvVar {
 	made, placed := make([]corev1.EnvVar, 0, len(vars)+len(further)), make([]bool, len(further))
+	replaced := func(name string) bool {
+		return slices.ContainsFunc(vars, func(v corev1.EnvVar) bool { return v.Name == name })
+	}
 	var place func(at int)
 	place = func(at int) {
 		if placed[at] {
 			return
 		}
 		placed[at] = true
-		for before := range at {
-			if refersTo(further[at], further[before].Name) {
-				place(before)
+		for i := range further {
+			if (i < at || replaced(further[i].Name)) && refersTo(further[at], further[i].Name) {
+				place(i)
 			}
 		}
 		made = append(made, further[at])
@@ -112,15 +116,33 @@ func overrideVariables(vars, further []corev1.EnvVar) []corev1.EnvVar {
 // refersTo reports whether the value of a variable has a reference to a variable of a name.
 func refersTo(v corev1.EnvVar, name string) bool { return strings.Contains(v.Value, "$("+name+")") }
 
-// overrideItems returns a list with further items: each replaces the item of the same key, in its place, or comes last.
+// overrideItems returns a list with further items. A further item replaces the item of the same key, in its place. A new one comes right before the
+// next further item that replaces one, or last: containers start in their order.
 func overrideItems[T any](list, further []T, key func(T) string) []T {
-	made := slices.Clone(list)
-	for _, item := range further {
-		if at := slices.IndexFunc(made, func(is T) bool { return key(is) == key(item) }); at >= 0 {
-			made[at] = item
-		} else {
-			made = append(made, item)
+	in := func(items []T, item T) int {
+		return slices.IndexFunc(items, func(is T) bool { return key(is) == key(item) })
+	}
+	made, placed := make([]T, 0, len(list)+len(further)), make([]bool, len(further))
+	place := func(i int) {
+		if !placed[i] {
+			made, placed[i] = append(made, further[i]), true
 		}
+	}
+	for _, item := range list {
+		at := in(further, item)
+		if at < 0 {
+			made = append(made, item)
+			continue
+		}
+		for i := range at {
+			if in(list, further[i]) < 0 {
+				place(i)
+			}
+		}
+		place(at)
+	}
+	for i := range further {
+		place(i)
 	}
 	return made
 }

@@ -15,7 +15,9 @@ func TestOverrideItems(t *testing.T) {
 		{"", "a2 b2", "a2 b2"},
 		{"a1 b1", "c2", "a1 b1 c2"},
 		{"a1 b1", "a2", "a2 b1"},
-		{"a1 b1", "c2 b2 a2", "a2 b2 c2"},
+		{"a1 b1", "c2 b2 a2", "c2 a2 b2"},
+		{"a1 b1", "c2 b2 d2", "a1 c2 b2 d2"},
+		{"p1", "r2 p2", "r2 p2"},
 	} {
 		got := overrideItems(strings.Fields(c.list), strings.Fields(c.further), func(item string) string { return item[:1] })
 		if strings.Join(got, " ") != c.want {
@@ -43,6 +45,8 @@ func TestOverrideVariables(t *testing.T) {
 		{"HOST=a URL=$(HOST)", "Z=1 X=$(Z) HOST=$(X)", "Z=1 X=$(Z) HOST=$(X) URL=$(HOST)"},
 		{"HOST=a URL=$(HOST)", "HOST=b URL=c", "HOST=b URL=c"},
 		{"A=$(A) B=1", "A=$(A)", "B=1 A=$(A)"},
+		{"HOST=a URL=http://$(HOST)", "URL=https://$(HOST) HOST=b", "HOST=b URL=https://$(HOST)"},
+		{"A=1 B=1", "A=$(B) B=$(A)", "B=$(A) A=$(B)"},
 		{"A=1 A=2 B=$(A)", "A=3", "A=3 B=$(A)"},
 	} {
 		var got []string

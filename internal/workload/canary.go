@@ -12,6 +12,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
+	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
@@ -213,14 +214,29 @@ func (c decider) changesTemplate(stable, present *resource.Workload) (bool, erro
 		if changed, err := c.in.Spec.Changed(recordOf(live), resource.ScopePods); err == nil && changed && c.in.OwnsRecord(live) {
 			return true, nil // Also where another writer has put the change into the live template.
 		}
-		if stable != nil { // The manager owns nothing of a template that it has kept.
-			matches, err := c.compare.Matches(templateOnly(present.Template), templateOnly(live.Spec.Template))
-			return !matches, err
+		if stable != nil {
+			return c.changesKept(present, live)
 		}
 		holds, err := c.compare.RecordHolds(c.in.fieldManager(), templateOnly(present.Template), templateOnly(live.Spec.Template), live)
 		return !holds, err
 	}
 	return !equality.Semantic.DeepEqual(stable.Template, present.Template), nil
+}
+
+// changesKept reports whether the present spec changes a template that was kept at an adoption. The manager owns nothing of it: what the spec does not
+// state of containers, and of what the handover manager has, goes with the next apply.
+func (c decider) changesKept(present *resource.Workload, live *appsv1.Deployment) (bool, error) {
+	wanted := templateOnly(present.Template)
+	matches, err := c.compare.Matches(wanted, templateOnly(live.Spec.Template))
+	if err != nil || !matches {
+		return !matches, err
+	}
+	is, was := &present.Template.Spec, &live.Spec.Template.Spec
+	if len(is.Containers) < len(was.Containers) || len(is.InitContainers) < len(was.InitContainers) {
+		return true, nil
+	}
+	states, err := c.compare.StatesTemplate(apply.HandoverManager, wanted, live)
+	return !states, err
 }
 
 // hasServingPods reports whether the Deployment has, or is to have, pods that a change must not touch at once: it is not stopped, and its
