@@ -590,6 +590,7 @@ func TestCanaryScaledByOthers(t *testing.T) {
 func TestCanaryOfAnAdoption(t *testing.T) {
 	for step, spec := range map[string]func(name string) string{
 		"canary":  func(name string) string { return canarySpecOf(name, "nginx:2", byHand) },
+		"abort":   func(name string) string { return canarySpecOf(name, "nginx:2", byHand) },
 		"command": func(name string) string { return commandSpecOf(name, "nginx:2") },
 	} {
 		t.Run(step, func(t *testing.T) {
@@ -602,13 +603,31 @@ func TestCanaryOfAnAdoption(t *testing.T) {
 				w.annotate(name, appv1.AnnotationAdopt, "true")
 				w.settle(name)
 				w.settle(name)
-				if step == "canary" {
-					w.runs("adopted", "nginx:1", "nginx:2")
+				if step == "command" {
+					w.runs("adopted", "nginx:1", "")
+					if jobs := w.jobs(); len(jobs) != 1 {
+						t.Errorf("there are %d Jobs", len(jobs))
+					}
 					return
 				}
-				w.runs("adopted", "nginx:1", "")
-				if jobs := w.jobs(); len(jobs) != 1 {
-					t.Errorf("there are %d Jobs", len(jobs))
+				w.runs("adopted", "nginx:1", "nginx:2")
+				w.runCanary()
+				w.settle(name)
+				if step == "abort" {
+					w.annotate(name, appv1.AnnotationAbort, string(w.canary().UID))
+					for range 2 {
+						w.settle(name)
+						w.runs("aborted", "nginx:1", "")
+					}
+					return
+				}
+				w.promoteCanary(name)
+				w.settle(name)
+				w.runs("promoted", "nginx:2", "nginx:2")
+				w.run(name, w.replicaSet("web-2"))
+				for range 2 {
+					w.settle(name)
+					w.runs("rolled out", "nginx:2", "")
 				}
 			})
 		})
