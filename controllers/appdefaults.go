@@ -168,9 +168,7 @@ func (d *Defaults) effectiveDefaults(found *stored.AppDefaults, before, far *kno
 		return known
 	}
 	if past := decodeLastValid(found.Status.Value.LastValid); past != nil && len(validation.AppDefaults(past, 0, d.disabled)) == 0 {
-		if wrong, _ := d.checkSize(past, far); len(wrong) == 0 {
-			known.valid = past
-		}
+		known.valid = past // Also where its default size is defined no longer: the resources that take the size report that.
 	}
 	return known
 }
