@@ -126,7 +126,7 @@ func requestsFor(list client.ObjectList) []ctrl.Request {
 	return requests
 }
 
-// requestIfExists returns a request for a custom resource unless the cache knows that there is none. It asks the cache alone: an event of
+// requestIfExists returns a request for a custom resource unless the cache knows that there is none. The cache alone answers: an event of
 // another object costs no request.
 func (s *Deps) requestIfExists(ctx context.Context, empty client.Object, key types.NamespacedName) []ctrl.Request {
 	if err := s.Client.Get(ctx, key, empty, client.DisableReadYourWritesConsistency, budget.AcceptPartial); apierrors.IsNotFound(err) {

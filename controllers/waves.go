@@ -40,12 +40,11 @@ type rolloutResult struct {
 // decideRollout decides on the rollout of AppDefaults in a namespace. Invalid AppDefaults begin no wave, and neither does a survey that has not judged
 // all resources.
 func (r *AppDefaultsReconciler) decideRollout(known *knownDefaults, found *survey) rolloutResult {
-	if known.valid == nil || !known.valid.Rollout.IsWaves() {
-		r.judged.awaitsJudgement(found.of, true, known.generation, time.Time{})
+	now, inWaves := r.Clock.Now(), known.valid != nil && known.valid.Rollout.IsWaves()
+	unread := r.judged.awaitsJudgement(found.of, !inWaves || found.unjudged == "", known.generation, now)
+	if !inWaves {
 		return rolloutResult{}
 	}
-	now := r.Clock.Now()
-	unread := r.judged.awaitsJudgement(found.of, found.unjudged == "", known.generation, now)
 	rollout, left := known.valid.Rollout, r.firstReconcile(now).Add(r.handoverTime()).Sub(now)
 	made := rolloutResult{inWaves: true, Decision: waves.Decide(&waves.Rollout{
 		Members: found.members, Size: rollout.WaveSize(len(found.members)), Soak: rollout.WaveSoak(), Now: now, Pending: left > 0 || len(known.wrong) > 0 || unread,
@@ -110,10 +109,7 @@ func setWaves(status *appv1.AppDefaultsStatus, found *survey, made *rolloutResul
 	if len(status.Failed) == 0 {
 		status.Failed = nil
 	}
-	if made.Waiting == 0 && isRolledOut(status) { // A resource that is to be read again begins no rollout.
-		made.unread = ""
-	}
-	reason, words := made.reasonAndMessage()
+	reason, words := made.reasonAndMessage(isRolledOut(status))
 	rolledOut := reason == appv1.ReasonRolledOut
 	set(appv1.ConditionRolledOut, rolledOut, reason, words)
 	stalled, going := reason == appv1.ReasonWaveStalled, reason == appv1.ReasonWave
@@ -140,8 +136,9 @@ func (made *rolloutResult) describeStop() string {
 	return strings.Join(parts, ", ")
 }
 
-// reasonAndMessage returns the reason and the message of the condition RolledOut of a rollout in waves.
-func (made *rolloutResult) reasonAndMessage() (reason, words string) {
+// reasonAndMessage returns the reason and the message of the condition RolledOut of a rollout in waves. was is true if the rollout had ended before: a
+// resource that is to be read again begins no rollout.
+func (made *rolloutResult) reasonAndMessage(was bool) (reason, words string) {
 	skipped := len(made.Skipped)
 	switch left := made.Rest - skipped; {
 	case len(made.Stalled) > 0:
@@ -149,7 +146,7 @@ func (made *rolloutResult) reasonAndMessage() (reason, words string) {
 	case len(made.Take)+len(made.Busy) > 0:
 		of := slices.Concat(made.Take, made.Busy) // A wave begins only while no resource is busy.
 		return appv1.ReasonWave, fmt.Sprintf(messageWaveUnderWay, made.Wave, message.Count(len(of), "resource"), listIDs(of), made.Waiting, skipped)
-	case made.Rest > 0 && made.unread != "":
+	case made.unread != "" && (made.Waiting > 0 || made.Rest > 0 && !was):
 		return appv1.ReasonWave, fmt.Sprintf(messageWaveUnread, message.Count(made.Rest, "resource"), made.unread)
 	case made.Waiting > 0:
 		return appv1.ReasonWave, fmt.Sprintf(messageWaveWaits, message.Count(made.Waiting, "resource"))

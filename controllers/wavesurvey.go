@@ -40,10 +40,10 @@ type survey struct {
 	grants         map[waves.ID]waves.Grant
 	deployments    map[types.NamespacedName]*appsv1.Deployment
 	namespaces     map[string]*namespaceSurvey
-	// wave is the number of the latest wave by the status of before, and latest is the maximum number of a wave that counts in a record.
-	wave, latest int32
-	// reads is the number of resources read for a judgement, as the cache has only a part of them. left is true if some are left, and unjudged is
-	// the first namespace of those that the rollout is about, "" for none.
+	// wave is the number of the latest wave by the status of before.
+	wave int32
+	// reads is the number of resources read for a judgement, as the cache has only a part of them. left is true if some are left. unjudged is a
+	// namespace with such resources that follow the rollout, "" for none.
 	reads    int
 	left     bool
 	unjudged string
@@ -62,20 +62,20 @@ type namespaceSurvey struct {
 // maxUnknownWave is the maximum number of a wave that counts in a record while a status has no wave, as after a time without waves.
 const maxUnknownWave = 1 << 20
 
-// latestWave returns the maximum number of a wave that counts in the record of a workload, which each user who can write the workload can forge: the
-// number of the latest wave by a status, which is written before the wave begins.
-func latestWave(status *appv1.AppDefaultsStatus) int32 {
-	if status.Wave < 1 {
-		return maxUnknownWave
+// countedWave returns the number of a recorded wave as far as the number counts: each user who can write the workload can forge the record, and the status
+// has the number of each wave before the wave begins.
+func (s *survey) countedWave(recorded int32) int32 {
+	if s.wave < 1 {
+		return min(recorded, maxUnknownWave)
 	}
-	return status.Wave
+	return min(recorded, s.wave)
 }
 
 // surveyResources returns the resources that AppDefaults count for.
 func (r *AppDefaultsReconciler) surveyResources(ctx context.Context, of *stored.AppDefaults) (_ *survey, err error) {
 	namespace := of.Namespace
 	made := &survey{
-		wave: of.Status.Value.Wave, latest: latestWave(&of.Status.Value), messages: map[waves.ID]string{}, of: namespace, deps: &r.Deps, deployments: map[types.NamespacedName]*appsv1.Deployment{},
+		wave: of.Status.Value.Wave, messages: map[waves.ID]string{}, of: namespace, deps: &r.Deps, deployments: map[types.NamespacedName]*appsv1.Deployment{},
 		namespaces: map[string]*namespaceSurvey{}, before: r.judged.ofLatest(namespace),
 	}
 	made.judged = make(map[types.UID]*judgement, len(made.before))
@@ -206,7 +206,7 @@ func (s *survey) newMember(ctx context.Context, k *kind, obj stored.Observed, in
 		RolledBack: judged.rolledBack, RolledBackEarlier: judged.rolledBackEarlier, RolledBackOwn: judged.rolledBackOwn,
 	}
 	if wave := judged.wave; !wave.IsZero() {
-		made.Wave, made.TakenAt, made.Repairs = min(wave.Number, s.latest), wave.At.Time, wave.Repairs
+		made.Wave, made.TakenAt, made.Repairs = s.countedWave(wave.Number), wave.At.Time, wave.Repairs
 		if granted && grant.IsUsed(wave.Number, wave.At.Time) {
 			s.deps.grants.Forget(id)
 			made.Granted = 0

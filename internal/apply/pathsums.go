@@ -17,7 +17,7 @@ const (
 // pathSums are the sums of paths of fields, in order: eight bytes each, whatever the length of the path.
 type pathSums []uint64
 
-// pathSeed makes the sums of a process differ from those of another, so that nobody can choose paths with equal sums.
+// pathSeed makes the sums of a process differ from those of another, so that no user can choose paths with equal sums.
 var pathSeed = maphash.MakeSeed()
 
 // sumPaths returns the sums of the paths of a set.

@@ -22,8 +22,8 @@ type wholeReader struct {
 // A list returns the objects of the cache.
 func NewReader(cache, live client.Reader) client.Reader { return &wholeReader{cache, live} }
 
-// AcceptPartial is an option of Get for a caller that only asks whether an object exists, or reads nothing that the cache leaves out: no part of
-// the object is read from the API server.
+// AcceptPartial is an option of Get for a caller that only asks whether an object exists, or reads the parts alone that the cache keeps: the API
+// server gets no request.
 const AcceptPartial acceptPartial = true
 
 type acceptPartial bool

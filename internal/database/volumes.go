@@ -93,7 +93,7 @@ func (o view) remainsToApply() bool {
 		o.Service != nil && metav1.IsControlledBy(o.Service, o.cm)
 }
 
-// ownSet returns the live StatefulSet, nil for none, and for one of another controller, which may be an earlier CloudManager of this name.
+// ownSet returns the live StatefulSet, nil for a StatefulSet of another controller, such as an earlier CloudManager of this name.
 func (o view) ownSet() *appsv1.StatefulSet {
 	set := o.StatefulSet()
 	if set == nil || metav1.GetControllerOf(set) != nil && !metav1.IsControlledBy(set, o.cm) {

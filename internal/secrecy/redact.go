@@ -65,8 +65,7 @@ func RedactText(words string, objects ...Object) string {
 	if redactValues(&words, secretValues(objects...)) {
 		return words
 	}
-	private, _ := privateValues(math.MaxInt, objects...)
-	return redactPrivate(cutAnswer(words, MaxAnswer), private)
+	return redactPrivate(cutAnswer(words), privateValues(objects...))
 }
 
 // RedactForeign is RedactText for words about an object of others, which has no Secrets. As the cache reads many such objects, it reads less of the words,
@@ -75,8 +74,8 @@ func RedactForeign(words string, object Object) string {
 	if words == "" {
 		return ""
 	}
-	private, all := privateValues(maxForeignValues, object)
-	if !all {
+	private, few := fewPrivateValues(maxForeignValues, object)
+	if !few {
 		return fmt.Sprintf(messageManyValues, maxForeignValues)
 	}
 	if len(words) <= maxForeignWords {
@@ -89,7 +88,7 @@ func RedactForeign(words string, object Object) string {
 	return redactPrivate(words+openEnd, private)
 }
 
-// openEnd closes what may be open at the end of words that are cut, so that it is found as a value.
+// openEnd closes a value that is open at the end of words that are cut, so that the value is found.
 const openEnd = `"}]`
 
 // beginningAt returns where the longest beginning of a value at the end of words begins, their length for none.
@@ -110,8 +109,7 @@ func beginningAt(words string, private []string) int {
 // RedactError returns an answer of the API server, which may repeat the words of an admission webhook, without the words that have a value
 // of one of the objects in them. The answer goes to a condition, an event and the log.
 func RedactError(err error, objects ...Object) error {
-	secrets := secretValues(objects...)
-	private, _ := privateValues(math.MaxInt, objects...)
+	secrets, private := secretValues(objects...), privateValues(objects...)
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return err
@@ -122,7 +120,7 @@ func RedactError(err error, objects ...Object) error {
 			return true
 		}
 		was := *words
-		*words = redactPrivate(cutAnswer(*words, MaxAnswer), private)
+		*words = redactPrivate(cutAnswer(*words), private)
 		return *words != was
 	}
 	found := redact(&answer.Message)
@@ -167,18 +165,23 @@ func hideValue(words, value string) string {
 	return words
 }
 
-// cutAnswer returns the beginning of words that are longer than a number of bytes. What may be open at its end is closed, so that it is found
-// as a value.
-func cutAnswer(words string, most int) string {
-	if len(words) <= most {
+// cutAnswer returns the beginning of long words, with an end that closes an open value.
+func cutAnswer(words string) string {
+	if len(words) <= MaxAnswer {
 		return words
 	}
-	return strings.ToValidUTF8(words[:most], "") + openEnd
+	return strings.ToValidUTF8(words[:MaxAnswer], "") + openEnd
 }
 
 // privateValues returns the values of the annotations of objects, and of the variables, arguments, commands, headers and annotations of
-// their pods, the longest first, and false if there are more than most. The operator's own annotations are no secrets but for the record of a spec.
-func privateValues(most int, objects ...Object) (all []string, complete bool) {
+// their pods, the longest first. The operator's own annotations are no secrets but for the record of a spec.
+func privateValues(objects ...Object) []string {
+	all, _ := fewPrivateValues(math.MaxInt, objects...)
+	return all
+}
+
+// fewPrivateValues is privateValues for a number of values at most. few is false if there are more.
+func fewPrivateValues(most int, objects ...Object) (all []string, few bool) {
 	add := func(values ...string) {
 		for _, value := range values {
 			if len(value) >= minSecret && len(all) <= most {

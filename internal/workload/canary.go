@@ -223,8 +223,8 @@ func (c decider) changesTemplate(stable, present *resource.Workload) (bool, erro
 	return !equality.Semantic.DeepEqual(stable.Template, present.Template), nil
 }
 
-// changesKept reports whether the present spec changes a template that was kept at an adoption. The manager owns nothing of it: what the spec does not
-// state of containers, and of what the handover manager has, goes with the next apply.
+// changesKept reports whether the present spec changes a template that was kept at an adoption. The manager owns no field of such a template. The next
+// apply removes the containers, and the fields of the handover manager, that the spec does not state.
 func (c decider) changesKept(present *resource.Workload, live *appsv1.Deployment) (bool, error) {
 	wanted := templateOnly(present.Template)
 	matches, err := c.compare.Matches(wanted, templateOnly(live.Spec.Template))

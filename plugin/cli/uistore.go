@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
@@ -121,13 +120,10 @@ func (*store[V]) Resync() error { return nil }
 // Transformer implements cache.TransformingStore: while the objects are listed, their values alone are kept. An object can take megabytes.
 func (s *store[V]) Transformer() cache.TransformFunc {
 	return func(obj any) (any, error) {
-		o, err := meta.Accessor(obj)
-		if err != nil {
-			return obj, nil //nolint:nilerr // The store reports it.
-		}
 		_, v, err := s.valueOf(obj)
-		if err != nil {
-			return obj, nil //nolint:nilerr // As above.
+		o, ok := obj.(metav1.Object)
+		if err != nil || !ok {
+			return obj, nil //nolint:nilerr // The store reports it.
 		}
 		return &readObject[V]{metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()}, v}, nil
 	}

@@ -127,12 +127,7 @@ func TestAdoptWithoutRestart(t *testing.T) {
 // another, the pods stay until a refresh asks for the template that the spec means.
 func TestReturnWithoutRestart(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	collected(t, ns)
-	m := plane.Start(t, ns)
-	app := newApp(ns)
-	plane.Create(t, app)
-	ready(t, app)
+	ns, m, app := readyApp(t)
 	before := testify(t, app)
 	leave := func() {
 		plane.Delete(t, app, client.PropagationPolicy(metav1.DeletePropagationOrphan))

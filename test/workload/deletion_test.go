@@ -25,6 +25,17 @@ func collected(t testing.TB, namespace string) {
 	plane.Gone(t, app) // The collector itself lets it go.
 }
 
+// readyApp returns an App that is ready, in a namespace with a manager and the garbage collector.
+func readyApp(t testing.TB) (namespace string, m *harness.Manager, app *appv1.App) {
+	t.Helper()
+	namespace = plane.Namespace(t)
+	collected(t, namespace)
+	m, app = plane.Start(t, namespace), newApp(namespace)
+	plane.Create(t, app)
+	ready(t, app)
+	return namespace, m, app
+}
+
 // asksOnlyFor fails the test if a manager has sent other requests than the named reads.
 func asksOnlyFor(t *testing.T, m *harness.Manager, reads ...string) {
 	t.Helper()
@@ -43,12 +54,7 @@ func TestDelete(t *testing.T) {
 	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
 		t.Run(string(policy), func(t *testing.T) {
 			t.Parallel()
-			ns := plane.Namespace(t)
-			collected(t, ns)
-			m := plane.Start(t, ns)
-			app := newApp(ns)
-			plane.Create(t, app)
-			ready(t, app)
+			ns, m, app := readyApp(t)
 			m.Idle(t)
 			m.Requests.Reset()
 
@@ -66,12 +72,7 @@ func TestDelete(t *testing.T) {
 // then they are its own, and no pod has noticed.
 func TestOrphan(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	collected(t, ns)
-	m := plane.Start(t, ns)
-	app := newApp(ns)
-	plane.Create(t, app)
-	ready(t, app)
+	ns, m, app := readyApp(t)
 	before := uids(t, ns)
 	m.Idle(t)
 	m.Requests.Reset()
@@ -150,12 +151,7 @@ func TestDeleteNamespace(t *testing.T) {
 // TestDeleteAll deletes all that "kubectl get all" shows, the App among it: nothing comes back for good.
 func TestDeleteAll(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	collected(t, ns)
-	plane.Start(t, ns)
-	app := newApp(ns)
-	plane.Create(t, app)
-	ready(t, app)
+	ns, _, app := readyApp(t)
 
 	newKubectl(t, ns).run("delete", "all", "--all")
 	plane.Absent(t, app)
@@ -166,12 +162,7 @@ func TestDeleteAll(t *testing.T) {
 // its own.
 func TestReplace(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	collected(t, ns)
-	plane.Start(t, ns)
-	app := newApp(ns)
-	plane.Create(t, app)
-	ready(t, app)
+	ns, _, app := readyApp(t)
 	before := uids(t, ns)
 
 	plane.Delete(t, app)

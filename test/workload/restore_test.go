@@ -82,12 +82,7 @@ func TestRestore(t *testing.T) {
 // another pod.
 func TestRestoreWithChildren(t *testing.T) {
 	t.Parallel()
-	ns := plane.Namespace(t)
-	collected(t, ns)
-	plane.Start(t, ns)
-	app := newApp(ns)
-	plane.Create(t, app)
-	plane.Stands(t, app, "Ready=True")
+	ns, _, app := readyApp(t)
 	d := named[appsv1.Deployment](ns, "web")
 	backup := []client.Object{saved(t, d), saved(t, app)}
 	plane.Delete(t, app)
