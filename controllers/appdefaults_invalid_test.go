@@ -154,7 +154,7 @@ func TestUndefinedDefaultSize(t *testing.T) {
 	w.setDefaults("platform", `{}`)
 	w.restart()
 	valid("no longer defined", false)
-	if present, err := w.Deps.Defaults.Present(t.Context(), namespace); err != nil || present.Unknown != "" {
+	if present, err := w.Defaults.Present(t.Context(), namespace); err != nil || present.Unknown != "" {
 		t.Errorf("after a restart, the last valid AppDefaults are unknown: %q, %v", present.Unknown, err)
 	}
 	w.setDefaults(namespace, `{"defaults":{"size":"huge"},"sizes":{"huge":{"limits":{"cpu":"8"}}}}`)
