@@ -58,7 +58,7 @@ func (s *validators) isAdoptable(owner, wanted, live client.Object) bool {
 // warnAdoptions warns of the objects that the resource adopts: with their fields if the request proves that its author may read them, and in
 // general otherwise.
 func (v *validator[T]) warnAdoptions(ctx context.Context, who *asker, obj T, found *review) []string {
-	if !wantsAdoption(obj) || len(found.errors) > 0 {
+	if !wantsAdoption(obj) || len(found.errors)+len(found.pending) > 0 {
 		return nil
 	}
 	told := who.grantAnswer(topicAdoption)

@@ -62,15 +62,17 @@ func (h *defaultsHandler) Handle(ctx context.Context, req admission.Request) adm
 		return admission.Allowed("")
 	}
 	typed, err := found.Decode()
-	if errs := h.validateDefaults(ctx, who, typed, found.Raw().Len(), err); len(errs) > 0 {
+	errs, pending := h.validateDefaults(ctx, who, typed, found.Raw().Len(), err)
+	if len(errs) > 0 {
 		refused := apierrors.NewInvalid(appv1.GroupVersion.WithKind(kindAppDefaults).GroupKind(), found.GetName(), validation.List(errs))
 		status := refused.Status()
 		return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &status}}
 	}
+	allowed := admission.Allowed("").WithWarnings(warnOf(pending, messagePendingDefaults)...)
 	if !ptr.Deref(req.DryRun, false) || h.planner == nil || isSilent(req.Options.Raw) {
-		return admission.Allowed("")
+		return allowed
 	}
-	return admission.Allowed("").WithWarnings(h.planLine(ctx, who, typed))
+	return allowed.WithWarnings(h.planLine(ctx, who, typed))
 }
 
 // isProven reports whether the author of a review could read the stored AppDefaults: the UID is that in the cache.
@@ -90,26 +92,33 @@ func (h *defaultsHandler) keepsSpec(req *admission.Request, found *stored.AppDef
 		found.Raw().Equal(before.Raw())
 }
 
-// validateDefaults returns the errors of AppDefaults. length is the length of the JSON of the spec, and undecodable is why it cannot be decoded.
-func (h *defaultsHandler) validateDefaults(ctx context.Context, who *asker, defaults *appv1.AppDefaults, length int, undecodable error) field.ErrorList {
+// validateDefaults returns the errors of AppDefaults, and the pending errors, which other AppDefaults would remove. length is the length of the
+// JSON of the spec, and undecodable is why it cannot be decoded.
+func (h *defaultsHandler) validateDefaults(
+	ctx context.Context, who *asker, defaults *appv1.AppDefaults, length int, undecodable error,
+) (errs, pending field.ErrorList) {
 	path := field.NewPath("spec")
 	var wrong *field.Error
 	switch {
 	case errors.As(undecodable, &wrong):
-		return field.ErrorList{wrong}
+		return field.ErrorList{wrong}, nil
 	case undecodable != nil:
-		return field.ErrorList{field.InternalError(path, undecodable)}
+		return field.ErrorList{field.InternalError(path, undecodable)}, nil
 	}
-	errs := validation.AppDefaults(&defaults.Spec, length, h.disabled)
+	errs = validation.AppDefaults(&defaults.Spec, length, h.disabled)
 	name := defaults.Spec.Defaults.Size
 	if len(errs) > 0 || name == "" || h.planner == nil || who.grantAnswer(topicDefaults) != full {
-		return errs
+		return errs, nil
 	}
 	present, err := h.planner.PresentWith(ctx, defaults.Namespace, &defaults.Spec)
-	if err != nil {
-		return nil
+	if err != nil || present.Unknown != "" {
+		return nil, nil
 	}
-	return present.Sizes.Resolve(name).Undefined(present.Sizes, path.Child("defaults", "size"))
+	undefined := present.Sizes.Resolve(name).Undefined(present.Sizes, path.Child("defaults", "size"))
+	if h.ownNamespace == "" || h.ownNamespace == defaults.Namespace { // No other AppDefaults count.
+		return undefined, nil
+	}
+	return nil, undefined
 }
 
 // planLine returns the effects of AppDefaults for an asker who has proved to read the AppDefaults. The effects depend on the specs of others.

@@ -12,25 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// TestRouteWithoutParents reviews an App whose httpRoute names no Gateway: it is refused only where the AppDefaults are known, as these may name
-// one.
-func TestRouteWithoutParents(t *testing.T) {
-	for _, known := range []bool{true, false} {
-		s, _ := secretWorld(t)
-		if !known {
-			s.limits.looks = newPaces(0, 0, rate{time.Hour, 0})
-		}
-		req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
-			Operation: admissionv1.Create, Namespace: "shop", Name: "web",
-			Object: runtime.RawExtension{Raw: []byte(`{"metadata":{"namespace":"shop","name":"web"},"spec":{"image":"a:1","ports":[{"port":80}],"httpRoute":{}}}`)},
-		}}
-		answer := handlersOf(s)[validatorPath("App")].Handle(t.Context(), req)
-		if answer.Allowed == known || known && !strings.Contains(answer.Result.Message, "spec.httpRoute.parentRefs") {
-			t.Errorf("known %t: %+v", known, answer)
-		}
-	}
-}
-
 // reviewDefaults returns the answer to a review of AppDefaults of the namespace shop.
 func reviewDefaults(t *testing.T, s *validators, operation admissionv1.Operation, uid, old, spec string, dryRun bool) admission.Response {
 	t.Helper()

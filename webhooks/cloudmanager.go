@@ -50,15 +50,19 @@ func reviewCloudManager(given *appv1.CloudManager, options func(resource.Spec) r
 	if all := slices.Concat(errs.Database, errs.Identity, errs.Front); tooMany(all) {
 		return review{errors: all}
 	}
+	var pending field.ErrorList
 	build := func(t resource.Tier) (*resource.Workload, field.ErrorList) {
 		spec := resource.TierSpec(cm, t)
-		return spec.Build(options(spec))
+		w, wrong, waits := buildWithDefaults(options(spec), spec.Build)
+		pending = append(pending, waits...)
+		return w, wrong
 	}
 	db, dbWrong := build(resource.TierDatabase)
 	identity, identityWrong := build(resource.TierIdentity)
 	front, frontWrong := build(resource.TierFront)
 	found := review{
 		errors:    slices.Concat(errs.Database, dbWrong, errs.Identity, identityWrong, errs.Front, frontWrong),
+		pending:   pending,
 		warnings:  validation.CloudManagerWarnings(cm),
 		paused:    cm.Spec.Paused,
 		workloads: []*resource.Workload{db, identity, front},

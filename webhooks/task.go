@@ -28,7 +28,7 @@ func (s *validators) setUpTask(server webhook.Server) {
 			present, known := s.presentDefaults(ctx, who, task.Namespace)
 			size := present.Sizes.Resolve(task.Spec.Size)
 			if known {
-				found.errors = append(found.errors, size.Undefined(present.Sizes, field.NewPath("spec", "size"))...)
+				found.pending = size.Undefined(present.Sizes, field.NewPath("spec", "size"))
 			}
 			if task.Spec.App != "" || tooMany(found.errors) { // The pod template of the App belongs to another resource.
 				return found

@@ -27,8 +27,8 @@ func (s *validators) setUpUnitedDeployment(server webhook.Server) {
 			if ud.Spec.Template == nil || tooMany(found.errors) {
 				return found
 			}
-			w, wrong := spec.Build(s.newOptions(ctx, who, ud.Namespace, spec))
-			found.errors = append(found.errors, wrong...)
+			w, wrong, pending := buildWithDefaults(s.newOptions(ctx, who, ud.Namespace, spec), spec.Build)
+			found.errors, found.pending = append(found.errors, wrong...), pending
 			children := standardObjects(w)
 			if !wantsAdoption(ud) { // A Deployment that exists is no obstacle: it is scaled. It is the first object.
 				children = children[1:]

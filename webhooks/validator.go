@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -38,13 +39,14 @@ type review struct {
 	// errors reject the resource; warnings do not.
 	errors   field.ErrorList
 	warnings []string
+	// pending are the errors that the resource has with the present AppDefaults alone. Other AppDefaults may come in the same sync, so these
+	// errors are warnings.
+	pending field.ErrorList
 	// workloads are the resource's workloads, children its objects.
 	workloads []*resource.Workload
 	children  []child
 	// objects are the planned objects of a resource that has no workload objects.
 	objects []resource.Object
-	// byDefaults is true if the resource would have no errors without AppDefaults.
-	byDefaults bool
 	// paused is true where nothing is written for now.
 	paused bool
 }
@@ -76,7 +78,7 @@ func (c child) isSame(other child) bool {
 // ValidateCreate looks at a new resource.
 func (v *validator[T]) ValidateCreate(ctx context.Context, obj T) (admission.Warnings, error) {
 	var none T
-	return v.validateSpec(ctx, v.askerOf(ctx, obj, nil), obj, none, func() []child { return nil })
+	return v.validateSpec(ctx, v.askerOf(ctx, obj, nil), obj, none, func() review { return review{} })
 }
 
 // ValidateUpdate looks at a change. What leaves the spec as it was passes: a resource that was once stored can
@@ -94,24 +96,25 @@ func (v *validator[T]) ValidateUpdate(ctx context.Context, old, obj T) (admissio
 		return slices.Concat(validation.AnnotationWarnings(obj), canarySteps(obj, old), v.warnAdoptions(ctx, who, obj, &found)), nil
 	}
 	who := v.askerOf(ctx, obj, old)
-	// The children of the previous spec exist already, or the status has the obstacle.
-	return v.validateSpec(ctx, who, obj, old, func() []child { return v.review(ctx, who, old).children })
+	return v.validateSpec(ctx, who, obj, old, sync.OnceValue(func() review { return v.review(ctx, who, old) }))
 }
 
-// validateSpec checks a resource with a new spec. It does not read the children in had again. A computation ends within bounds, and does not
+// validateSpec checks a resource with a new spec. previous returns the review of the previous spec: the errors that this spec has too only warn,
+// and its children are not read again, as they exist already, or the status has the obstacle. A computation ends within bounds, and does not
 // begin for a request whose client has left.
-func (v *validator[T]) validateSpec(ctx context.Context, who *asker, obj, old T, had func() []child) (admission.Warnings, error) {
+func (v *validator[T]) validateSpec(ctx context.Context, who *asker, obj, old T, previous func() review) (admission.Warnings, error) {
 	if ctx.Err() != nil {
 		return admission.Warnings{messageNotReviewed}, nil //nolint:nilerr // A warning says so.
 	}
 	found := v.review(ctx, who, obj)
-	if len(found.errors) > 0 && (!found.byDefaults || !v.keepsPods(old, obj)) {
-		return nil, apierrors.NewInvalid(appv1.GroupVersion.WithKind(v.kind).GroupKind(), obj.GetName(), validation.List(found.errors))
+	if len(found.errors) > 0 && (tooMany(found.errors) || len(without(found.errors, previous().errors)) > 0) {
+		return nil, apierrors.NewInvalid(appv1.GroupVersion.WithKind(v.kind).GroupKind(), obj.GetName(), validation.List(slices.Concat(found.errors, found.pending)))
 	}
+	found.warnings = slices.Concat(warnOf(found.errors, messageInvalidBefore), warnOf(found.pending, messagePending), found.warnings)
 	if ctx.Err() != nil {
 		return found.warnings, nil //nolint:nilerr // Nobody waits for the rest.
 	}
-	earlier := had()
+	earlier := previous().children
 	wanted := slices.DeleteFunc(slices.Clone(found.children), func(c child) bool { return slices.ContainsFunc(earlier, c.isSame) })
 	said := slices.Concat(found.warnings, v.warnTaken(ctx, who, obj, wanted), v.warnAdoptions(ctx, who, obj, &found))
 	if v.neighbours != nil {
@@ -137,23 +140,13 @@ func (s *validators) reviewServed(ctx context.Context, who *asker, obj client.Ob
 	if errs := s.addDisabled(spec.Serving(), spec.Release(), spec.Validate()); tooMany(errs) {
 		return review{errors: errs}
 	}
-	seen := s.newOptions(ctx, who, obj.GetNamespace(), spec)
-	w, errs := s.buildServed(spec, seen)
-	found := review{
-		errors: errs, warnings: append(warn(), s.contentWarnings(spec.Serving(), w)...), workloads: []*resource.Workload{w},
+	w, errs, pending := buildWithDefaults(s.newOptions(ctx, who, obj.GetNamespace(), spec), func(with resource.BuildOptions) (*resource.Workload, field.ErrorList) {
+		return s.buildServed(spec, with)
+	})
+	return review{
+		errors: errs, pending: pending, warnings: append(warn(), s.contentWarnings(spec.Serving(), w)...), workloads: []*resource.Workload{w},
 		children: calledBy(field.NewPath("metadata", "name"), field.NewPath("spec"), w, standardObjects(w)...),
 	}
-	if len(errs) > 0 && (seen.Inputs.Defaults != "" || seen.Inputs.Size.Name != "") {
-		plain := seen
-		plain.Inputs.Defaults, plain.Sizes = "", nil
-		if _, own := s.buildServed(spec, plain); len(own) == 0 {
-			found.byDefaults = true
-			if seen.Inputs.Defaults != "" {
-				found.errors = resource.ExplainDefaults(errs)
-			}
-		}
-	}
-	return found
 }
 
 // buildServed builds the workload of a spec with the defaults of the inputs, and returns the errors of the spec with these defaults.
@@ -161,35 +154,7 @@ func (s *validators) buildServed(spec resource.Spec, seen resource.BuildOptions)
 	with := spec.WithDefaults(seen.Inputs.Defaults)
 	errs := s.addDisabled(with.Serving(), with.Release(), with.Validate())
 	w, wrong := spec.Build(seen)
-	if errs = append(errs, wrong...); seen.Sizes == nil {
-		errs = slices.DeleteFunc(errs, validation.LeftToDefaults)
-	}
-	return w, errs
-}
-
-// keepsPods reports whether a change of a resource leaves its pods as they are, so that it takes no other defaults.
-func (v *validator[T]) keepsPods(old, obj T) bool {
-	if previousOf(old) == nil {
-		return false
-	}
-	was, ok := servedSpec(old)
-	is, also := servedSpec(obj)
-	if !ok || !also {
-		return false
-	}
-	changed, err := is.Changed(was.Identity(), resource.ScopePods)
-	return err == nil && !changed
-}
-
-// servedSpec returns the spec of a resource whose kind has auxiliary objects.
-func servedSpec(obj client.Object) (resource.Spec, bool) {
-	switch obj := obj.(type) {
-	case *appv1.App:
-		return resource.AppSpec(obj), true
-	case *appv1.ModelBox:
-		return resource.ModelBoxSpec(obj), true
-	}
-	return nil, false
+	return w, append(errs, wrong...)
 }
 
 // calledBy returns objects of a workload as children with the field of their name. That field is name, but spec.service.name for a Service

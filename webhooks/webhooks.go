@@ -131,7 +131,7 @@ func (w *Webhooks) SetupWithManager(mgr ctrl.Manager, planner Planner) error {
 	s := validators{
 		patience: w.opts.Patience, followSecrets: w.opts.FollowSecrets, disabled: w.opts.DisabledFeatures,
 		cache: mgr.GetCache(), live: mgr.GetAPIReader(), scheme: mgr.GetScheme(), standards: standards,
-		planner: planner, limits: newLimits(),
+		planner: planner, limits: newLimits(), ownNamespace: w.opts.OwnNamespace,
 		today: resource.BuildOptions{Inputs: resource.BuildInputs{Rendering: w.opts.Rendering}, Unrecorded: true},
 	}
 	s.registerKinds(mgr.GetWebhookServer())
@@ -154,6 +154,8 @@ type validators struct {
 	// cache has the objects that the controllers watch; live reads all others from the API server.
 	cache, live client.Reader
 	patience    time.Duration
+	// ownNamespace is the namespace of the operator, empty if it is not known.
+	ownNamespace string
 	// followSecrets is true where the controllers follow the content of Secrets.
 	followSecrets bool
 	// disabled are the fields of the spec around the pods that are refused.
