@@ -50,11 +50,12 @@ func reviewCloudManager(given *appv1.CloudManager, options func(resource.Spec) r
 	if all := slices.Concat(errs.Database, errs.Identity, errs.Front); tooMany(all) {
 		return review{errors: all}
 	}
+	var specs []resource.Spec
 	var pending field.ErrorList
 	build := func(t resource.Tier) (*resource.Workload, field.ErrorList) {
 		spec := resource.TierSpec(cm, t)
 		w, wrong, waits := buildWithDefaults(options(spec), spec.Build)
-		pending = append(pending, waits...)
+		specs, pending = append(specs, spec), append(pending, waits...)
 		return w, wrong
 	}
 	db, dbWrong := build(resource.TierDatabase)
@@ -65,6 +66,7 @@ func reviewCloudManager(given *appv1.CloudManager, options func(resource.Spec) r
 		pending:   pending,
 		warnings:  validation.CloudManagerWarnings(cm),
 		paused:    cm.Spec.Paused,
+		specs:     specs,
 		workloads: []*resource.Workload{db, identity, front},
 	}
 	spec := field.NewPath("spec")

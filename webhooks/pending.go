@@ -43,6 +43,19 @@ func without(errs, others field.ErrorList) field.ErrorList {
 	return slices.DeleteFunc(slices.Clone(errs), func(err *field.Error) bool { return had[err.Error()] })
 }
 
+// keepsPods reports whether a change of specs leaves their pods as they are: the pods keep the defaults and the sizes that they were built with.
+func keepsPods(specs, previous []resource.Spec) bool {
+	if len(specs) == 0 || len(specs) != len(previous) {
+		return false
+	}
+	for i, spec := range specs {
+		if changed, err := spec.Changed(previous[i].Identity(), resource.ScopePods); err != nil || changed {
+			return false
+		}
+	}
+	return true
+}
+
 // warnOf returns errors as warnings; message has a place for the error.
 func warnOf(errs field.ErrorList, message string) []string {
 	var said []string

@@ -62,6 +62,30 @@ func TestErrorsOfDefaultsWarn(t *testing.T) {
 	}
 }
 
+// TestPendingErrorsOfKeptPods changes resources whose size is defined no longer. A change that leaves the pods as they are warns of nothing, as the
+// pods keep their size.
+func TestPendingErrorsOfKeptPods(t *testing.T) {
+	const says = `"huge"`
+	for name, c := range map[string]struct {
+		kind, old, spec string
+		warns           bool
+	}{
+		"an App":                    {"App", `{"image":"a:1","size":"huge"}`, `{"image":"a:1","size":"huge","replicas":3}`, false},
+		"an App with another image": {"App", `{"image":"a:1","size":"huge"}`, `{"image":"a:2","size":"huge"}`, true},
+		"a ModelBox":                {"ModelBox", `{"image":"a:1","size":"huge"}`, `{"image":"a:1","size":"huge","paused":true}`, false},
+		"a UnitedDeployment":        {"UnitedDeployment", `{"replicas":1,"template":{"image":"a:1","size":"huge"}}`, `{"replicas":2,"template":{"image":"a:1","size":"huge"}}`, false},
+		"a CloudManager":            {"CloudManager", cloudSizes("huge", "huge", ""), strings.Replace(cloudSizes("huge", "huge", ""), "{", `{"paused":true,`, 1), false},
+		"a CloudManager's image":    {"CloudManager", cloudSizes("huge", "huge", ""), strings.Replace(cloudSizes("huge", "huge", ""), "a:1", "a:2", 1), true},
+		"a Task":                    {"Task", `{"image":"a:1","schedule":"0 5 * * *","size":"huge"}`, `{"image":"a:1","schedule":"0 5 * * *","size":"huge","suspended":true}`, true},
+	} {
+		s, _ := secretWorld(t)
+		answer := reviewSpec(t, s, c.kind, c.old, c.spec)
+		if said := strings.Join(answer.Warnings, "\n"); !answer.Allowed || strings.Contains(said, says) != c.warns {
+			t.Errorf("%s: allowed is %t, and says %q", name, answer.Allowed, said)
+		}
+	}
+}
+
 // cloudSizes returns a CloudManager with sizes, "" for none, and more fields of its front.
 func cloudSizes(front, db, more string) string {
 	size := func(name string) string {

@@ -33,7 +33,7 @@ func (s *validators) setUpUnitedDeployment(server webhook.Server) {
 			if !wantsAdoption(ud) { // A Deployment that exists is no obstacle: it is scaled. It is the first object.
 				children = children[1:]
 			}
-			found.workloads = []*resource.Workload{w}
+			found.specs, found.workloads = []resource.Spec{spec}, []*resource.Workload{w}
 			found.children = calledBy(field.NewPath("spec", "deploymentName"), field.NewPath("spec", "template"), w, children...)
 			return found
 		},

@@ -42,7 +42,8 @@ type review struct {
 	// pending are the errors that the resource has with the present AppDefaults alone. Other AppDefaults may come in the same sync, so these
 	// errors are warnings.
 	pending field.ErrorList
-	// workloads are the resource's workloads, children its objects.
+	// specs are the specs of the resource's workloads, workloads what they are built to, and children their objects.
+	specs     []resource.Spec
 	workloads []*resource.Workload
 	children  []child
 	// objects are the planned objects of a resource that has no workload objects.
@@ -110,6 +111,9 @@ func (v *validator[T]) validateSpec(ctx context.Context, who *asker, obj, old T,
 	if len(found.errors) > 0 && (tooMany(found.errors) || len(without(found.errors, previous().errors)) > 0) {
 		return nil, apierrors.NewInvalid(appv1.GroupVersion.WithKind(v.kind).GroupKind(), obj.GetName(), validation.List(slices.Concat(found.errors, found.pending)))
 	}
+	if len(found.pending) > 0 && keepsPods(found.specs, previous().specs) {
+		found.pending = nil
+	}
 	found.warnings = slices.Concat(warnOf(found.errors, messageInvalidBefore), warnOf(found.pending, messagePending), found.warnings)
 	if ctx.Err() != nil {
 		return found.warnings, nil //nolint:nilerr // Nobody waits for the rest.
@@ -144,7 +148,8 @@ func (s *validators) reviewServed(ctx context.Context, who *asker, obj client.Ob
 		return s.buildServed(spec, with)
 	})
 	return review{
-		errors: errs, pending: pending, warnings: append(warn(), s.contentWarnings(spec.Serving(), w)...), workloads: []*resource.Workload{w},
+		errors: errs, pending: pending, warnings: append(warn(), s.contentWarnings(spec.Serving(), w)...),
+		specs: []resource.Spec{spec}, workloads: []*resource.Workload{w},
 		children: calledBy(field.NewPath("metadata", "name"), field.NewPath("spec"), w, standardObjects(w)...),
 	}
 }

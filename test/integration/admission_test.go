@@ -333,7 +333,7 @@ func scaledByOther(deployment string) string {
 }
 
 // TestAdmissionUnchanged has an App stored that the rules do not allow. It can be labelled, annotated, finalized, reported on
-// and deleted; what it may not is break them in another way.
+// deleted and paused; what it may not is break them in another way.
 func TestAdmissionUnchanged(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
@@ -362,9 +362,14 @@ func TestAdmissionUnchanged(t *testing.T) {
 		t.Errorf("warnings: %q", said)
 	}
 	plane.Read(t, app)
-	app.Spec.Image = "b:1"
+	app.Spec.MinReadySeconds = ptr.To[int32](700)
 	if err := checkTurnedAway(u.Update(t.Context(), app), "spec.minReadySeconds"); err != nil {
 		t.Error(err)
+	}
+	app.Spec.MinReadySeconds = ptr.To[int32](600)
+	app.Spec.Paused = true
+	if err := u.Update(t.Context(), app); err != nil || !strings.Contains(strings.Join(u.warnings(), "\n"), "spec.minReadySeconds") {
+		t.Errorf("an App that was invalid before is paused: %v", err)
 	}
 	plane.Delete(t, app)
 	plane.Read(t, app)

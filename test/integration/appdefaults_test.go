@@ -193,7 +193,6 @@ func TestDefaultsAtAdmission(t *testing.T) {
 	startGuarded(t, ns)
 	u := newUser(t)
 	for what, c := range map[string]struct{ spec, says string }{
-		"a size that does not exist":    {"defaults: {size: huge}", "large, medium, small"},
 		"a size above its limit":        {"sizes: {a: {requests: {cpu: 2}, limits: {cpu: 1}}}", "spec.sizes[a]"},
 		"custom":                        {"sizes: {custom: {limits: {cpu: 1}}}", "custom"},
 		"size and resources":            {"defaults: {size: small, resources: {limits: {cpu: 1}}}", "mutually exclusive"},
@@ -219,7 +218,7 @@ func TestDefaultsAtAdmission(t *testing.T) {
 		})
 	}
 	unknown := sizedApp(ns, "web", "huge")
-	if err := u.Create(t.Context(), unknown); err == nil || !strings.Contains(err.Error(), "large, medium, small, custom") {
+	if err := u.Create(t.Context(), unknown, client.DryRunAll); err != nil || !strings.Contains(strings.Join(u.warnings(), "\n"), "large, medium, small, custom") {
 		t.Errorf("an unknown size: %v", err)
 	}
 	app, none := newApp(ns, "web"), newApp(ns, "none")
@@ -253,10 +252,10 @@ func TestDefaultsAtAdmission(t *testing.T) {
 			return u.Update(t.Context(), scaled, client.DryRunAll)
 		})
 	}
-	if err := update(none.Spec.Image); err != nil {
+	if err := update(none.Spec.Image); err != nil || strings.Contains(strings.Join(u.warnings(), "\n"), "spec.rollback") {
 		t.Errorf("an App that takes no defaults is scaled: %v", err)
 	}
-	if err := update("nginx:1.17"); err == nil || !strings.Contains(err.Error(), "withoutDefaults") {
+	if err := update("nginx:1.17"); err != nil || !strings.Contains(strings.Join(u.warnings(), "\n"), "spec.rollback") {
 		t.Errorf("an App that takes them: %v", err)
 	}
 }
@@ -318,4 +317,31 @@ func TestExamplesOfThePlatformPage(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestSyncOfDefaults applies Apps and the AppDefaults that they depend on as Flux does, through the webhooks: a dry run of each object, then each of
+// them, the Apps first. The Apps are Invalid until the AppDefaults are there, and go on by themselves.
+func TestSyncOfDefaults(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	startGuarded(t, ns)
+	objects := []*unstructured.Unstructured{
+		parseResource(t, ns, "sized", "App", `{image: 'a:1', size: huge}`),
+		parseResource(t, ns, "routed", "App", `{image: 'a:1', ports: [{port: 80}], httpRoute: {hostnames: [a.example.com]}}`),
+		parseResource(t, ns, appv1.AppDefaultsName, "AppDefaults",
+			`{sizes: {huge: {requests: {cpu: 7}}}, whenStated: {httpRoute: {parentRefs: [{name: public}]}}}`),
+	}
+	for _, obj := range objects {
+		if err := plane.Client.Create(t.Context(), obj.DeepCopy(), client.DryRunAll); err != nil {
+			t.Errorf("a dry run: %v", err)
+		}
+	}
+	for _, obj := range objects[:2] {
+		plane.Create(t, obj)
+		plane.Stands(t, asTyped(t, obj), "Stalled=True/Invalid")
+	}
+	plane.Create(t, objects[2])
+	for _, obj := range objects[:2] {
+		plane.Stands(t, asTyped(t, obj), progressing...)
+	}
 }
