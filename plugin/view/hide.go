@@ -78,11 +78,15 @@ func walkVariables(value any, variables bool) any {
 }
 
 // values are texts that are hidden wherever they occur.
-type values map[string]bool
+type values struct {
+	found map[string]bool
+	// incomplete is true if there are values that were not read. No text of others is shown then.
+	incomplete bool
+}
 
 // addValue adds a value, in the forms in which a text of others may have it: its lines, its secret parts, and each of these in the spellings of encoders.
-func (v values) addValue(value string) {
-	if v[value] { // Pods have the same ones.
+func (v *values) addValue(value string) {
+	if v.found[value] { // Pods have the same ones.
 		return
 	}
 	for line := range strings.Lines(value) {
@@ -94,27 +98,30 @@ func (v values) addValue(value string) {
 	}
 }
 
-func (v values) addForms(value string) {
+func (v *values) addForms(value string) {
+	if v.found == nil {
+		v.found = map[string]bool{}
+	}
 	for _, form := range append(secrecy.Spellings(value), CleanLine(value)) {
 		if len(value) >= leastHidden && len(form) >= leastHidden/2 { // Without invisible characters, it may be shorter.
-			v[form] = true
+			v.found[form] = true
 		}
 	}
 }
 
 // addSpec adds the values that are hidden in a spec.
-func (v values) addSpec(spec map[string]any) {
+func (v *values) addSpec(spec map[string]any) {
 	noteDifferences(spec, hideVariables(RedactSpec(spec)), v)
 }
 
 // addWorkload adds the annotations of an object, and the values that are hidden in its pod template.
-func (v values) addWorkload(obj metav1.Object, template *corev1.PodTemplateSpec) {
+func (v *values) addWorkload(obj metav1.Object, template *corev1.PodTemplateSpec) {
 	v.addAnnotations(obj)
 	v.addSpec(toMap(template))
 }
 
 // addAnnotations adds the annotations of an object without the annotations of Kubernetes and of the operator.
-func (v values) addAnnotations(obj metav1.Object) {
+func (v *values) addAnnotations(obj metav1.Object) {
 	for key, value := range obj.GetAnnotations() {
 		prefix, _, _ := strings.Cut(key, "/")
 		if prefix != appv1.GroupVersion.Group && !slices.Contains(ownPrefixes, prefix) {
@@ -128,7 +135,7 @@ var ownPrefixes = []string{"deployment.kubernetes.io", "kubectl.kubernetes.io", 
 
 // addPod adds the values in a pod that its template may lack, because an admission webhook has added them. There may be thousands of pods, so this
 // is no addSpec.
-func (v values) addPod(pod *corev1.Pod) {
+func (v *values) addPod(pod *corev1.Pod) {
 	v.addAnnotations(pod)
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
@@ -154,7 +161,7 @@ func (v values) addPod(pod *corev1.Pod) {
 	}
 }
 
-func (v values) addContainer(env []corev1.EnvVar, texts ...[]string) {
+func (v *values) addContainer(env []corev1.EnvVar, texts ...[]string) {
 	for i := range env {
 		v.addValue(env[i].Value)
 	}
@@ -163,7 +170,7 @@ func (v values) addContainer(env []corev1.EnvVar, texts ...[]string) {
 	}
 }
 
-func (v values) addHandler(exec *corev1.ExecAction, get *corev1.HTTPGetAction) {
+func (v *values) addHandler(exec *corev1.ExecAction, get *corev1.HTTPGetAction) {
 	if exec != nil {
 		v.addContainer(nil, exec.Command)
 	}
@@ -176,11 +183,12 @@ func (v values) addHandler(exec *corev1.ExecAction, get *corev1.HTTPGetAction) {
 
 // hiddenValues returns the values that are hidden in the spec, in a recorded spec, and in the live objects, which have values of other sources, too:
 // AppDefaults, patches, and webhooks.
-func (s *Snapshot) hiddenValues() values {
-	found := values{}
+func (s *Snapshot) hiddenValues() *values {
+	found := &values{}
 	found.addSpec(toMap(s.Resource.Spec))
 	for _, name := range slices.Concat([]string{""}, s.Resource.partNames()) {
-		if history, err := HistoryOf(s, Part(name)); err == nil {
+		if history, isWhole, err := s.readHistory(Part(name)); err == nil {
+			found.incomplete = found.incomplete || !isWhole
 			for i := range history.Revisions {
 				found.addSpec(history.Revisions[i].Spec)
 			}
@@ -240,14 +248,14 @@ func (s *Snapshot) newHider() func(text string) string {
 }
 
 // newHider returns a function that hides the values in a text, except values in the named words, and the queries and passwords of URLs.
-func (v values) newHider(named string) func(text string) string {
+func (v *values) newHider(named string) func(text string) string {
 	var longestFirst []string
-	for value := range v {
+	for value := range v.found {
 		if !strings.Contains(named, value) {
 			longestFirst = append(longestFirst, value)
 		}
 	}
-	if len(longestFirst) > mostHidden {
+	if v.incomplete || len(longestFirst) > mostHidden {
 		return func(string) string { return hidden }
 	}
 	slices.SortFunc(longestFirst, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b)) })
@@ -279,7 +287,7 @@ func withoutBeginnings(text string, values []string) string {
 }
 
 // noteDifferences notes the texts of a value that another one, which is the same with parts hidden, does not have.
-func noteDifferences(value, without any, into values) {
+func noteDifferences(value, without any, into *values) {
 	switch v := value.(type) {
 	case map[string]any:
 		other, _ := without.(map[string]any)

@@ -328,12 +328,12 @@ func TestHiddenForms(t *testing.T) {
 	for _, value := range []string{"CrashLoopBackOff", "true", "cart-production", "1234567"} {
 		v.addValue(value)
 	}
-	many := values{}
+	many := values{found: map[string]bool{}}
 	for i := range mostHidden + 1 {
-		many[fmt.Sprintf("value-%d", i)] = true
+		many.found[fmt.Sprintf("value-%d", i)] = true
 	}
 	if got := many.newHider("")("words"); got != hidden {
-		t.Errorf("with %d values, the words are %q", len(many), got)
+		t.Errorf("with %d values, the words are %q", len(many.found), got)
 	}
 	if got := v.newHider("cart-production\ncart")("true 1234567 cart-production"); got != "true 1234567 cart-production" {
 		t.Errorf("%q", got)

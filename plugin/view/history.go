@@ -101,23 +101,30 @@ func (w *Workload) CurrentSpec() map[string]any { return toMap(w.Spec) }
 
 // HistoryOf returns the history of a part of a resource; part is empty for a kind with one workload.
 func HistoryOf(s *Snapshot, part Part) (*History, error) {
+	h, _, err := s.readHistory(part)
+	return h, err
+}
+
+// readHistory returns the history of a part of a resource, and whether all its records were read.
+func (s *Snapshot) readHistory(part Part) (h *History, isWhole bool, err error) {
 	r := &s.Resource
 	w, err := r.RecordedWorkload(part)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	h := &History{
+	h = &History{
 		Meta: newMeta("History"), Resource: r.Kind, Namespace: r.ObjectMeta.Namespace, Name: r.ObjectMeta.Name, Deployment: w.Name,
 		Revisions: []Revision{}, NotShown: s.Missing, Canary: r.Canary,
 	}
 	var sets []*appsv1.ReplicaSet
+	var records recordReader
 	for _, d := range s.relatedDeployments() {
 		if d.Name != w.Name {
 			continue
 		}
 		for _, rs := range s.replicaSets(d.UID) {
 			sets = append(sets, rs)
-			h.Revisions = append(h.Revisions, s.recordedRevision(w, d, rs))
+			h.Revisions = append(h.Revisions, s.recordedRevision(w, d, rs, &records))
 		}
 	}
 	for i := range h.Revisions {
@@ -131,7 +138,7 @@ func HistoryOf(s *Snapshot, part Part) (*History, error) {
 			rev.Cause = causeOf(sets[before], sets[i])
 		}
 	}
-	return cleanView(h), nil
+	return cleanView(h), !records.left, nil
 }
 
 // AnnotationRestarted is the annotation that "kubectl rollout restart" writes into a pod template.

@@ -56,7 +56,7 @@ func (s *Snapshot) PublicCopy() *Snapshot {
 // PublicRow returns the row of a resource for readers without rights of their own, without the values that are hidden in its spec.
 func PublicRow(r *Resource) Row {
 	s := Snapshot{Resource: *r}
-	found := values{}
+	var found values
 	found.addSpec(toMap(r.Spec))
 	public := publicResource(r, found.newHider(s.namedWords()))
 	return RowOf(&public)

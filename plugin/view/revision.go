@@ -3,7 +3,6 @@ package view
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -84,7 +83,7 @@ func (r *Revision) InForceFor(now time.Time) string {
 
 // recordedRevision returns the record of a ReplicaSet of a Deployment. A record that does not make the pods of the ReplicaSet is ignored. The current
 // revision is that of the Deployment, so a user with the right to create ReplicaSets alone cannot choose it.
-func (s *Snapshot) recordedRevision(w *Workload, d *appsv1.Deployment, rs *appsv1.ReplicaSet) Revision {
+func (s *Snapshot) recordedRevision(w *Workload, d *appsv1.Deployment, rs *appsv1.ReplicaSet, records *recordReader) Revision {
 	current := revisionOf(rs) == revisionOf(d)
 	rev := Revision{
 		Number: revisionOf(rs), Current: current, ReplicaSet: rs.Name, Created: createdAt(rs.ObjectMeta), Image: mainImage(rs.Spec.Template.Spec.Containers),
@@ -95,7 +94,7 @@ func (s *Snapshot) recordedRevision(w *Workload, d *appsv1.Deployment, rs *appsv
 	} else {
 		rev.SinceAtLatest = writtenAt(rs)
 	}
-	recorded, fault := w.recordOn(d, rs)
+	recorded, fault := w.recordOn(d, rs, records)
 	if rev.NoHold = fault; fault != "" {
 		rev.Note = fault + ": no rollback"
 		return rev
@@ -131,19 +130,17 @@ func whyUnheld(rs *appsv1.ReplicaSet) string {
 const noHoldTemplate = "pods of before the adoption"
 
 // recordOn returns the spec that is recorded on a ReplicaSet of the workload, or the fault of the record.
-func (w *Workload) recordOn(d *appsv1.Deployment, rs *appsv1.ReplicaSet) (recorded map[string]any, fault string) {
+func (w *Workload) recordOn(d *appsv1.Deployment, rs *appsv1.ReplicaSet, records *recordReader) (recorded map[string]any, fault string) {
 	if revisionOf(rs) > revisionOf(d) {
 		return nil, "newer than the Deployment"
 	}
-	record := rs.Annotations[appv1.AnnotationLastAppliedSpec]
+	record, fault := records.readRecord(rs.Annotations[appv1.AnnotationLastAppliedSpec])
+	if fault != "" {
+		return nil, fault
+	}
 	spec := w.NewRecord()
-	switch err := resource.DecodeSpec(record, spec); {
-	case record == "":
-		return nil, "no record"
-	case errors.Is(err, resource.ErrNoSpec):
-		return nil, "only a hash"
-	case err != nil:
-		return nil, "unreadable record"
+	if resource.DecodeSpec(record, spec) != nil {
+		return nil, faultUnreadable
 	}
 	recorded = toMap(spec)
 	if image, _ := recorded["image"].(string); image == "" || !runsImage(rs, image) || !w.makesPods(record, d, rs) {
