@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -100,13 +101,25 @@ func (i *importing) addNote(object, field, text string, args ...any) {
 // leaveInvalid notes all validation errors of the App, and removes its invalid auxiliary objects.
 func (i *importing) leaveInvalid() {
 	errs := validation.App(i.App)
-	if len(errs) == 0 {
+	_, wrong := resource.App(i.App, importOptions(i.App))
+	if len(errs)+len(wrong) == 0 {
 		return
 	}
-	for _, err := range validation.List(errs) {
-		i.addNote("App", err.Field, "%s", err.Detail)
+	for _, err := range validation.List(append(slices.Clone(errs), wrong...)) {
+		text := err.Detail
+		if text == "" {
+			text = err.ErrorBody()
+		}
+		i.addNote("App", err.Field, "%s", text)
 	}
 	i.App.Spec.ServingSpec = *validation.ValidServing(&i.App.Spec.ServingSpec, errs, field.NewPath("spec"))
+}
+
+// importOptions returns the build options of an App without live objects, as in an empty namespace.
+func importOptions(app *appv1.App) resource.BuildOptions {
+	return resource.BuildOptions{Unrecorded: true, Inputs: resource.BuildInputs{
+		Rendering: resource.RenderingLatest, Size: resource.BuiltInSizes().Resolve(app.Spec.Size), ServiceAccount: resource.AccountName(&app.Spec.ServingSpec, app.Name),
+	}}
 }
 
 // Manifest returns the App as a user writes it: without a status and without members that are null.

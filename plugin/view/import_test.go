@@ -2,6 +2,7 @@ package view
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	quantity "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
@@ -194,6 +196,47 @@ func TestImport(t *testing.T) {
 			return s.Replicas == nil && s.Autoscaling.MaxReplicas == 5 && s.DisruptionBudget.MinAvailable.IntVal == 1 &&
 				s.Ingress.Rules[0].Host == "shop.example.com" && s.Ingress.Port.StrVal == "http" && s.Ingress.TLS.SecretName == "cert"
 		}},
+		"an application that is stopped, with an autoscaler": {change: func(p *corev1.PodSpec) {
+			p.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: quantity.MustParse("100m")}
+		}, source: func(s *Source) {
+			scaler := autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
+			scaler.Spec = autoscalingv2.HorizontalPodAutoscalerSpec{
+				ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{Kind: "Deployment", Name: "web"}, MinReplicas: ptr.To[int32](2), MaxReplicas: 5,
+			}
+			s.Autoscalers, s.Deployment.Spec.Replicas = []autoscalingv2.HorizontalPodAutoscaler{scaler}, ptr.To[int32](0)
+		}, notes: []string{"Deployment spec.replicas"}, holds: func(s *appv1.AppSpec) bool {
+			return s.Autoscaling.MaxReplicas == 5 && s.Replicas != nil && *s.Replicas == 0
+		}},
+		"a variable twice": {change: func(p *corev1.PodSpec) {
+			p.Containers[0].Env = []corev1.EnvVar{{Name: "TWICE", Value: "1"}, {Name: "ONCE", Value: "2"}, {Name: "TWICE", Value: "3"}}
+		}, notes: []string{"Deployment spec.template.spec.containers[main].env"}, holds: func(s *appv1.AppSpec) bool {
+			return len(s.Envs) == 2 && s.Envs[0].Name == "ONCE" && s.Envs[1].Value == "3"
+		}, differs: []string{
+			`Deployment web spec.template.spec.containers[main].env: other values -> [{"name":"ONCE","value":"2"},{"name":"TWICE","value":"3"}]`,
+		}},
+		"budgets that an App cannot have": {source: func(s *Source) {
+			for n, change := range []func(*policyv1.PodDisruptionBudgetSpec){
+				func(b *policyv1.PodDisruptionBudgetSpec) { b.MaxUnavailable = ptr.To(intstr.FromInt32(0)) },
+				func(b *policyv1.PodDisruptionBudgetSpec) { b.MaxUnavailable = ptr.To(intstr.FromString("0%")) },
+				func(b *policyv1.PodDisruptionBudgetSpec) { b.MinAvailable = ptr.To(intstr.FromString("100%")) },
+				func(b *policyv1.PodDisruptionBudgetSpec) {
+					b.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "run", Operator: metav1.LabelSelectorOpExists}}}
+				},
+			} {
+				budget := policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: types.UID(fmt.Sprint(n))}}
+				budget.Spec.Selector = &metav1.LabelSelector{MatchLabels: own}
+				change(&budget.Spec)
+				s.Budgets = append(s.Budgets, budget)
+			}
+		}, notes: []string{
+			"PodDisruptionBudget web spec.maxUnavailable", "PodDisruptionBudget web spec.maxUnavailable", "PodDisruptionBudget web spec.minAvailable",
+			"PodDisruptionBudget web spec.selector",
+		}, holds: func(s *appv1.AppSpec) bool { return s.DisruptionBudget == nil }},
+		"a headless Service without ports": {source: func(s *Source) {
+			service := foreignService("web", own)
+			service.Spec.ClusterIP, service.Spec.Ports = corev1.ClusterIPNone, nil
+			s.Services = []corev1.Service{service}
+		}, notes: []string{"Service web spec.ports"}, holds: func(s *appv1.AppSpec) bool { return len(s.Ports) == 0 }},
 		"an Ingress without a host": {source: func(s *Source) {
 			s.Services = []corev1.Service{foreignService("web", own)}
 			s.Ingresses = []networkingv1.Ingress{foreignIngress("web", "")}
@@ -250,6 +293,32 @@ func TestImport(t *testing.T) {
 				t.Errorf("the manifest is\n%s%s", made.HeadComments(), text)
 			}
 		})
+	}
+}
+
+// TestImportNotesErrorsOfTheBuilder has a Service that leads to a port which no container declares: the App would be refused, and a comment says so.
+func TestImportNotesErrorsOfTheBuilder(t *testing.T) {
+	service := foreignService("web", map[string]string{"run": "web"})
+	service.Spec.Ports[0].TargetPort = intstr.FromString("metrics")
+	made, err := ImportOf(&Source{Deployment: foreignDeployment(nil), Services: []corev1.Service{service}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(made.HeadComments(), "# App: spec.ports[0].targetPort no container port") {
+		t.Errorf("the comments are %s", made.HeadComments())
+	}
+}
+
+// TestImportNotesHaveTexts has a port with two names, whose error has no detail.
+func TestImportNotesHaveTexts(t *testing.T) {
+	made, err := ImportOf(&Source{Deployment: foreignDeployment(func(p *corev1.PodSpec) {
+		p.Containers[0].Ports = []corev1.ContainerPort{{Name: "a", ContainerPort: 80}, {Name: "b", ContainerPort: 80}}
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(made.HeadComments(), "# App: spec.containerPorts[1].containerPort Duplicate value: 80.") {
+		t.Errorf("the comments are %s", made.HeadComments())
 	}
 }
 

@@ -36,8 +36,12 @@ func (i *importing) importAutoscaler() {
 		if target.Kind != "Deployment" || target.Name != i.App.Name {
 			continue
 		}
-		i.App.Spec.Replicas = nil
-		if at, wrong := i.otherOwner(scaler); wrong != "" {
+		stopped := ptr.Deref(i.App.Spec.Replicas, 1) == 0 // An autoscaler leaves 0 as it is.
+		at, wrong := i.otherOwner(scaler)
+		if wrong != "" || !stopped {
+			i.App.Spec.Replicas = nil
+		}
+		if wrong != "" {
 			i.addNote(name, at, "%s, so it is not taken over; it goes on scaling the Deployment. To have its figures in the App, state them in "+
 				"spec.autoscaling and delete it", wrong)
 			continue
@@ -46,6 +50,10 @@ func (i *importing) importAutoscaler() {
 			MinReplicas: scaler.Spec.MinReplicas, MaxReplicas: scaler.Spec.MaxReplicas, Metrics: scaler.Spec.Metrics, Behavior: scaler.Spec.Behavior,
 		}
 		i.noteMetadata(name, scaler, false)
+		if stopped {
+			i.addNote("Deployment", "spec.replicas", "is 0, so the application is stopped in spite of %s, and stays so; remove it to have the "+
+				"autoscaler start the application", name)
+		}
 	}
 }
 
@@ -54,12 +62,16 @@ func (i *importing) importBudget() {
 	for n := range i.from.Budgets {
 		budget := &i.from.Budgets[n]
 		name := "PodDisruptionBudget " + budget.Name
-		if s := budget.Spec.Selector; s == nil || !selectsLabels(s.MatchLabels, i.from.Deployment.Spec.Template.Labels) || len(s.MatchLabels) == 0 {
+		if selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector); err != nil || selector.Empty() ||
+			!selector.Matches(labels.Set(i.from.Deployment.Spec.Template.Labels)) {
 			continue
 		}
 		at, wrong := i.otherOwner(budget)
 		if s := budget.Spec.Selector; wrong == "" && (len(s.MatchExpressions) > 0 || !maps.Equal(s.MatchLabels, i.selector)) {
 			at, wrong = "spec.selector", "is not that of the Deployment"
+		}
+		if wrong == "" {
+			at, wrong = evictsNothing(&budget.Spec)
 		}
 		if wrong != "" {
 			i.addNote(name, at, "%s, so it is not taken over; it stays as it is. State no spec.disruptionBudget besides it: pods with two budgets "+
@@ -71,6 +83,20 @@ func (i *importing) importBudget() {
 		into.UnhealthyPodEvictionPolicy = ptr.Deref(budget.Spec.UnhealthyPodEvictionPolicy, policyv1.IfHealthyBudget)
 		i.App.Spec.DisruptionBudget = into
 	}
+}
+
+// evictsNothing returns the field of a budget that lets no pod be evicted, which no App can state.
+func evictsNothing(budget *policyv1.PodDisruptionBudgetSpec) (at, wrong string) {
+	is := func(value *intstr.IntOrString, amounts ...string) bool {
+		return value != nil && slices.Contains(amounts, value.String())
+	}
+	switch {
+	case is(budget.MinAvailable, "100%"):
+		return "spec.minAvailable", "is 100%"
+	case is(budget.MaxUnavailable, "0", "0%"):
+		return "spec.maxUnavailable", "is 0"
+	}
+	return "", ""
 }
 
 // importIngress sets the Ingress that leads to the Service, if an App can express it. It notes the Ingresses that lead to other Services of the pods.

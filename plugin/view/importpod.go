@@ -52,7 +52,7 @@ func (i *importing) importContainer() {
 	if main.ImagePullPolicy != corev1.PullIfNotPresent {
 		spec.ImagePullPolicy = main.ImagePullPolicy
 	}
-	spec.Envs, spec.EnvFrom, spec.Resources = main.Env, main.EnvFrom, main.Resources
+	spec.Envs, spec.EnvFrom, spec.Resources = i.lastVariables(main), main.EnvFrom, main.Resources
 	spec.Resources.Claims = nil // They are in the patch, next to those of the pod.
 	spec.VolumeMounts, spec.Lifecycle, spec.SecurityContext = main.VolumeMounts, main.Lifecycle, main.SecurityContext
 	for _, p := range main.Ports {
@@ -62,10 +62,41 @@ func (i *importing) importContainer() {
 	}
 }
 
+// lastVariables returns the variables of a container. Of several variables of one name, which a Deployment can have and an App cannot, the last one
+// counts.
+func (i *importing) lastVariables(c *corev1.Container) []corev1.EnvVar {
+	last := map[string]int{}
+	for n, v := range c.Env {
+		last[v.Name] = n
+	}
+	if len(last) == len(c.Env) {
+		return c.Env
+	}
+	var kept []corev1.EnvVar
+	for n, v := range c.Env {
+		if last[v.Name] == n {
+			kept = append(kept, v)
+			continue
+		}
+		i.addNote("Deployment", "spec.template.spec.containers["+c.Name+"].env", "has %s several times, which an App cannot have; the App has the last one, which counts", v.Name)
+	}
+	return kept
+}
+
+// withLastVariables returns containers with their lastVariables.
+func (i *importing) withLastVariables(containers []corev1.Container) []corev1.Container {
+	changed := slices.Clone(containers)
+	for n := range changed {
+		changed[n].Env = i.lastVariables(&changed[n])
+	}
+	return changed
+}
+
 // importPod sets the fields of the pods beyond the main container.
 func (i *importing) importPod() {
 	spec, pod := &i.App.Spec.WorkloadSpec, &i.from.Deployment.Spec.Template.Spec
-	spec.InitContainers, spec.Containers, spec.Volumes = pod.InitContainers, pod.Containers[1:], slices.DeleteFunc(slices.Clone(pod.Volumes), isUnstated)
+	spec.InitContainers, spec.Containers = i.withLastVariables(pod.InitContainers), i.withLastVariables(pod.Containers[1:])
+	spec.Volumes = slices.DeleteFunc(slices.Clone(pod.Volumes), isUnstated)
 	spec.ServiceAccountName, spec.AutomountServiceAccountToken = pod.ServiceAccountName, pod.AutomountServiceAccountToken
 	spec.ImagePullSecrets, spec.NodeSelector, spec.Tolerations = pod.ImagePullSecrets, pod.NodeSelector, pod.Tolerations
 	if pod.SecurityContext != nil && !reflect.DeepEqual(pod.SecurityContext, &corev1.PodSecurityContext{}) {

@@ -128,6 +128,8 @@ func (i *importing) findService() (found *corev1.Service, others []string) {
 			i.addNote(name, "spec.selector", "selects the pods by other labels than the Deployment; the Service stays as it is, and leads to the pods as before")
 		case i.sharedWith(s) != "":
 			i.addNote(name, "spec.selector", "also selects the pods of %s; the Service stays as it is, and leads to the pods as before", i.sharedWith(s))
+		case len(s.Spec.Ports) == 0:
+			i.addNote(name, "spec.ports", "are none, and an App without ports has no Service; the Service stays as it is")
 		case metav1.GetControllerOf(s) != nil:
 			i.addNote(name, "metadata.ownerReferences", "name another owner; the Service stays as it is")
 		case found == nil:

@@ -47,9 +47,7 @@ func VerifyImport(made *Import, from *Source) (*Verified, error) {
 	if errs := validation.App(app); len(errs) > 0 {
 		return nil, fmt.Errorf("the App is invalid: %w", validation.List(errs).ToAggregate())
 	}
-	w, errs := resource.App(app, resource.BuildOptions{Unrecorded: true, Inputs: resource.BuildInputs{
-		Rendering: resource.RenderingLatest, Size: resource.BuiltInSizes().Resolve(app.Spec.Size), ServiceAccount: resource.AccountName(&app.Spec.ServingSpec, app.Name),
-	}})
+	w, errs := resource.App(app, importOptions(app))
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("nothing can be built of the App: %w", errs.ToAggregate())
 	}
@@ -111,7 +109,7 @@ func (v *verifying) compareDeployment(is *appsv1.Deployment) {
 	template, built := was.Spec.Template.DeepCopy(), is.Spec.Template.DeepCopy()
 	v.compareMetadata(object, "spec.template.metadata", &template.ObjectMeta, &built.ObjectMeta)
 	before, after := was.Spec, is.Spec
-	if v.app.Spec.Autoscaling != nil || v.app.Spec.Replicas == nil {
+	if stopped := ptr.Deref(was.Spec.Replicas, 1) == 0; v.app.Spec.Replicas == nil || v.app.Spec.Autoscaling != nil && !stopped {
 		before.Replicas, after.Replicas = nil, nil // An autoscaler decides.
 	}
 	for _, spec := range []*appsv1.DeploymentSpec{&before, &after} {
