@@ -66,15 +66,16 @@ func BuildJob(w *Workload, spec *appv1.BeforeRolloutSpec, name, cause string) *b
 	label := map[string]string{appv1.LabelBeforeRollout: w.Name}
 	meta.Name, meta.Labels = name, mergedMaps(w.Labels, label)
 	meta.Annotations = mergedMaps(meta.Annotations, map[string]string{appv1.AnnotationRollout: cause})
+	pod := commandPod(&w.Template.Spec, w.container, spec)
 	return &batchv1.Job{
 		TypeMeta:   metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job"},
 		ObjectMeta: meta,
 		Spec: endingJob(corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{
 				Labels:      mergedMaps(withoutSelectors(w.Template.Labels, w.Selector), label),
-				Annotations: WithoutConfig(&w.Template).Annotations,
+				Annotations: endingAnnotations(&w.Template, w.container, &pod),
 			},
-			Spec: commandPod(&w.Template.Spec, w.container, spec),
+			Spec: pod,
 		}, ptr.Deref(spec.Retries, 0), ptr.To(int64(ptr.Deref(spec.DeadlineSeconds, defaultCommandDeadline)))),
 	}
 }

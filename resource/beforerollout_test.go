@@ -43,7 +43,9 @@ func TestBuildJob(t *testing.T) {
 	app := appOf(t, `{image: a, command: [serve], args: [x], ports: [{port: 80}], envs: [{name: A, value: "1"}, {name: B, value: "2"}],
 		probes: {liveness: {httpGet: {port: 80}}}, lifecycle: {preStop: {sleep: {seconds: 1}}},
 		containers: [{name: log, image: log}], initContainers: [{name: once, image: i}, {name: proxy, image: p, restartPolicy: Always}],
-		podLabels: {team: red, app.kubernetes.io/instance: x}, podAnnotations: {inject: "true"}, nodeSelector: {disk: ssd}, serviceAccountName: robot}`)
+		podLabels: {team: red, app.kubernetes.io/instance: x, job-name: x, batch.kubernetes.io/controller-uid: x},
+		podAnnotations: {inject: "true", container.apparmor.security.beta.kubernetes.io/log: runtime/default, container.apparmor.security.beta.kubernetes.io/once: runtime/default,
+			container.apparmor.security.beta.kubernetes.io/proxy: runtime/default, container.apparmor.security.beta.kubernetes.io/app: runtime/default}, nodeSelector: {disk: ssd}, serviceAccountName: robot}`)
 	w, errs := App(app, BuildOptions{Inputs: BuildInputs{Rendering: RenderingLatest}, Selector: map[string]string{"team": "red"}})
 	if len(errs) > 0 {
 		t.Fatal(errs)
@@ -64,13 +66,18 @@ func TestBuildJob(t *testing.T) {
 		t.Errorf("the pod is %+v", pod)
 	}
 	labels := job.Spec.Template.Labels
-	for _, key := range []string{"team", appv1.LabelApp, appv1.LabelName, appv1.LabelInstance} {
+	const armor = "container.apparmor.security.beta.kubernetes.io/"
+	wantAnnotations := map[string]string{"inject": "true", armor + "proxy": "runtime/default", armor + "app": "runtime/default"}
+	if diff := cmp.Diff(wantAnnotations, job.Spec.Template.Annotations); diff != "" {
+		t.Errorf("the annotations of the pod: %s", diff)
+	}
+	for _, key := range []string{"team", appv1.LabelApp, appv1.LabelName, appv1.LabelInstance, "job-name", "batch.kubernetes.io/controller-uid"} {
 		if labels[key] != "" {
 			t.Errorf("the pod has the label %s: %s", key, labels[key])
 		}
 	}
-	if labels[appv1.LabelBeforeRollout] != app.Name || labels[appv1.LabelManagedBy] != appv1.ManagedBy || job.Spec.Template.Annotations["inject"] != "true" {
-		t.Errorf("the pod has the labels %v and the annotations %v", labels, job.Spec.Template.Annotations)
+	if labels[appv1.LabelBeforeRollout] != app.Name || labels[appv1.LabelManagedBy] != appv1.ManagedBy {
+		t.Errorf("the pod has the labels %v", labels)
 	}
 	if w.Template.Spec.Containers[0].Command[0] != "serve" || len(w.Template.Spec.Containers) != 2 || w.Template.Labels["team"] != "red" {
 		t.Error("the workload is changed")

@@ -179,7 +179,9 @@ func (r DefaultsRecord) defaultedFields(workload *appv1.WorkloadSpec, serving *a
 		return *workload, *serving
 	}
 	w, s := withDefaults(taken.Fields.DeepCopy(), workload, serving, without)
-	fillBlocks(taken.WhenStated.DeepCopy(), &s, without)
+	blocks := taken.WhenStated.DeepCopy()
+	keepIngressClass(blocks, serving, workload.Annotations)
+	fillBlocks(blocks, &s, without)
 	return w, s
 }
 

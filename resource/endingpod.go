@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	rules "huolala.cn/app-operator/api/v1/validation"
 )
 
 // podIdentity are the labels by which Services and tools find the pods of a workload.
@@ -18,13 +19,33 @@ var podIdentity = []string{
 	appv1.LabelCanary, appv1.LabelTask,
 }
 
-// withoutSelectors returns labels of a pod without those by which a selector or podIdentity finds the pod.
+// withoutSelectors returns labels of a pod for a Job: without those by which a selector or podIdentity finds the pod, and those that Kubernetes
+// sets on the pods of each Job.
 func withoutSelectors(labels, selector map[string]string) map[string]string {
 	kept := maps.Clone(labels)
 	maps.DeleteFunc(kept, func(key, _ string) bool {
 		_, selects := selector[key]
-		return selects || slices.Contains(podIdentity, key)
+		return selects || slices.Contains(podIdentity, key) || rules.IsJobLabel(key)
 	})
+	return kept
+}
+
+// endingAnnotations returns the annotations of a pod that ends, by the pod template of a workload. The API server refuses a former AppArmor annotation
+// that names no container of the pod: that of the main container, by its name in the template, follows the container, and those of other containers
+// that the pod lacks are left out.
+func endingAnnotations(template *corev1.PodTemplateSpec, main string, pod *corev1.PodSpec) map[string]string {
+	kept := WithoutConfig(template).Annotations
+	for key, value := range template.Annotations {
+		name, armor := strings.CutPrefix(key, corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix)
+		named := func(c corev1.Container) bool { return c.Name == name }
+		if !armor || slices.ContainsFunc(pod.Containers, named) || slices.ContainsFunc(pod.InitContainers, named) {
+			continue
+		}
+		delete(kept, key)
+		if name == main {
+			kept[corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix+pod.Containers[0].Name] = value
+		}
+	}
 	return kept
 }
 

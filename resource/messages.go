@@ -31,6 +31,7 @@ const (
 const (
 	messageRunNeedsGate       = "is the operator's: its readiness gate keeps Services from sending requests to a run; remove the field from the patch"
 	messageContainerNeverEnds = "is a further container, which keeps a run from ending; write it in initContainers with \"restartPolicy: Always\""
+	messageContainerOfApp     = "is the name of another container of the pod, which it has of the App or of the Task; choose another name"
 	messageLabelsOfApp        = "have all labels that select the pods of the App, so that its Service would lead to the runs; remove one"
 )
 

@@ -20,7 +20,7 @@ var KindModelBox = Kind{
 
 // ModelBox maps a ModelBox to its workload. The errors are about its podTemplatePatch and ports.
 func ModelBox(box *appv1.ModelBox, seen BuildOptions) (*Workload, field.ErrorList) {
-	spec, serving := seen.Inputs.Defaults.defaultedFields(&box.Spec.WorkloadSpec, &box.Spec.ServingSpec, box.Spec.WithoutDefaults)
+	spec, serving := defaultedModelBox(box, seen.Inputs.Defaults)
 	if seen.Serving == nil {
 		seen.Serving = &serving
 	}
@@ -58,6 +58,16 @@ func modelBoxWorkload(name string) func(*appv1.ModelBoxSpec) *appv1.WorkloadSpec
 	}
 }
 
+// defaultedModelBox returns the fields of a ModelBox with recorded defaults. The former field name states the name of the container, unless it is
+// the name of the ModelBox, which the webhook sets.
+func defaultedModelBox(box *appv1.ModelBox, record DefaultsRecord) (appv1.WorkloadSpec, appv1.ServingSpec) {
+	stated := box.Spec.WorkloadSpec
+	if name := box.Spec.Name; record != "" && name != box.Name {
+		stated.ContainerName = cmp.Or(stated.ContainerName, name)
+	}
+	return record.defaultedFields(&stated, &box.Spec.ServingSpec, box.Spec.WithoutDefaults)
+}
+
 // modelBoxSpec is the Spec of a ModelBox.
 type modelBoxSpec struct {
 	// box is the ModelBox, and with is the ModelBox with defaults: box itself without defaults.
@@ -80,7 +90,7 @@ func (s modelBoxSpec) WithDefaults(record DefaultsRecord) Spec {
 		return modelBoxSpec{s.box, s.box}
 	}
 	with := *s.box
-	with.Spec.WorkloadSpec, with.Spec.ServingSpec = record.defaultedFields(&s.box.Spec.WorkloadSpec, &s.box.Spec.ServingSpec, s.box.Spec.WithoutDefaults)
+	with.Spec.WorkloadSpec, with.Spec.ServingSpec = defaultedModelBox(s.box, record)
 	return modelBoxSpec{s.box, &with}
 }
 

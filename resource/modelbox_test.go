@@ -46,3 +46,21 @@ func TestStatedNameIsNoChange(t *testing.T) {
 		}
 	}
 }
+
+// TestDefaultContainerName builds ModelBoxes with a default containerName. The name that a ModelBox states in its former field takes precedence,
+// unless it is the name that the webhook sets.
+func TestDefaultContainerName(t *testing.T) {
+	present := LayerDefaults(defaultsSpecOf(t, "defaults: {containerName: main}"))
+	for _, c := range []struct{ name, container, want string }{
+		{"nginx", "", "nginx"}, {"", "", "main"}, {"box", "", "main"}, {"", "own", "own"}, {"own", "own", "own"},
+	} {
+		box := &appv1.ModelBox{}
+		box.Name, box.Spec.Name, box.Spec.ContainerName, box.Spec.Image = "box", c.name, c.container, "a:1"
+		spec := ModelBoxSpec(box)
+		inputs := BuildInputs{Rendering: RenderingLatest, Defaults: TakeDefaults(&present, spec)}
+		w, errs := spec.Build(BuildOptions{Inputs: inputs})
+		if errs = append(errs, spec.WithDefaults(inputs.Defaults).Validate()...); len(errs) > 0 || w.Template.Spec.Containers[0].Name != c.want {
+			t.Errorf("%+v: the container is %s: %v", c, w.Template.Spec.Containers[0].Name, errs)
+		}
+	}
+}

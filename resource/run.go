@@ -47,7 +47,7 @@ func RunJob(d *appsv1.Deployment, services []corev1.Service, run *Run) *batchv1.
 	main := &pod.Containers[0]
 	main.Command, main.Args = run.Command, nil
 	main.Stdin, main.StdinOnce, main.TTY = run.Stdin, run.Stdin, run.TTY
-	annotations := WithoutConfig(&d.Spec.Template).Annotations
+	annotations := endingAnnotations(&d.Spec.Template, main.Name, &pod)
 	if annotations[annotationDefaultContainer] != "" {
 		annotations[annotationDefaultContainer] = main.Name
 	}

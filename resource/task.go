@@ -3,7 +3,6 @@ package resource
 import (
 	"cmp"
 	"encoding/json"
-	"maps"
 	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -130,9 +129,8 @@ func taskTemplate(meta *workloadMeta, spec *appv1.TaskSpec, base *Base, size Res
 		statedLabels(spec.PodLabels), meta.selector)
 	if base != nil {
 		template.Spec = inheritPod(base.Template, &own, spec)
-		template.Annotations = WithoutConfig(base.Template).Annotations
+		template.Annotations = endingAnnotations(base.Template, base.Template.Spec.Containers[0].Name, &template.Spec)
 		template.Labels = withoutSelectors(base.Template.Labels, base.Selector)
-		maps.DeleteFunc(template.Labels, func(key, _ string) bool { return rules.IsJobLabel(key) })
 		meta.container = template.Spec.Containers[0].Name
 	}
 	template.Labels = mergedMaps(template.Labels, spec.PodLabels, identity)
@@ -151,6 +149,11 @@ func taskTemplate(meta *workloadMeta, spec *appv1.TaskSpec, base *Base, size Res
 func endingFaults(template *corev1.PodTemplateSpec, base *Base, meta *workloadMeta) field.ErrorList {
 	at := meta.path.Child("podTemplatePatch")
 	errs := rules.JobLabels(template.Labels, at.Child("metadata", "labels"))
+	for i, c := range template.Spec.InitContainers {
+		if slices.ContainsFunc(slices.Concat(template.Spec.Containers, template.Spec.InitContainers[:i]), func(o corev1.Container) bool { return o.Name == c.Name }) {
+			errs = append(errs, field.Invalid(meta.path.Child("initContainers"), c.Name, messageContainerOfApp))
+		}
+	}
 	for _, c := range template.Spec.Containers {
 		if c.Name != meta.container {
 			errs = append(errs, field.Forbidden(at.Child("spec", "containers").Key(c.Name), messageContainerNeverEnds))

@@ -134,6 +134,9 @@ func TestTaskRefused(t *testing.T) {
 		`{podTemplatePatch: {spec: {containers: [{name: cart, workingDir: /a}]}}}`:                                nil,
 		`{podLabels: {run: cart}}`:                                                                                {"spec.podLabels"},
 		`{podLabels: {run: other}}`:                                                                               nil,
+		`{initContainers: [{name: cart, image: a}]}`:                                                              {"spec.initContainers"},
+		`{containerName: own, initContainers: [{name: own, image: a, restartPolicy: Always}]}`:                    {"spec.initContainers"},
+		`{initContainers: [{name: report, image: a, restartPolicy: Always}]}`:                                     nil,
 		`{securityContext: {runAsUser: 0, runAsNonRoot: true}}`:                                                   {"spec.securityContext.runAsUser"},
 		`{initContainers: [{name: a, image: a, restartPolicy: Always, livenessProbe: {tcpSocket: {port: web}}}]}`: {"spec.initContainers[0].livenessProbe.tcpSocket.port"},
 	} {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	rules "huolala.cn/app-operator/api/v1/validation"
 )
 
 // MergeWhenStated returns the defaults of blocks of two layers. The nearer layer takes precedence, field by field; maps are merged by key. A block
@@ -34,6 +35,20 @@ func fillBlocks(d *appv1.WhenStated, serving *appv1.ServingSpec, without []strin
 			continue
 		}
 		stated.Set(fillBlock(blocks.Field(i), stated))
+	}
+}
+
+// keepIngressClass removes the default class for an Ingress whose class a resource states in the former annotation.
+func keepIngressClass(d *appv1.WhenStated, stated *appv1.ServingSpec, all map[string]string) {
+	if stated.Ingress == nil || d.Ingress == nil || stated.Ingress.ClassName != nil {
+		return
+	}
+	class, own := stated.Ingress.Annotations[rules.AnnotationIngressClass]
+	if !own {
+		class = all[rules.AnnotationIngressClass]
+	}
+	if class != "" {
+		d.Ingress.ClassName = nil
 	}
 }
 

@@ -129,6 +129,9 @@ func (g *generator) ingress(spec map[string]any) any {
 	g.maybe(made, "pathType", func() any { return pick(g, "Prefix", "Exact", "ImplementationSpecific") })
 	g.maybe(made, "tls", func() any { return map[string]any{"secretName": pick(g, "tls", "a.b-c")} })
 	g.maybe(made, "annotations", g.annotations)
+	if class := made["className"]; class != nil && g.IntN(4) == 0 {
+		made["annotations"] = map[string]any{"kubernetes.io/ingress.class": class}
+	}
 	g.maybe(made, "port", func() any { return g.servicePort(spec) })
 	return made
 }

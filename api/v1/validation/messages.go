@@ -284,6 +284,9 @@ const (
 	messageMetricNameRequired            = "say what is measured"
 )
 
+// Ingress.
+const messageIngressClassDiffers = "differs from the annotation kubernetes.io/ingress.class, and the API server creates no Ingress with two classes; remove one of them"
+
 // NetworkPolicy.
 const (
 	messageEndPortNeedsPort          = "must be specified when endPort is specified"

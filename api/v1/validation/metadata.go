@@ -190,7 +190,7 @@ func (p *pod) appArmorAnnotation(container, value string, at *field.Path) field.
 	var errs field.ErrorList
 	found := false
 	p.each(func(c *corev1.Container, _ place) { found = found || c.Name == container })
-	if !found {
+	if !found && !p.inherits {
 		errs = append(errs, field.Invalid(at, container, messageAnnotationMustNameContainer))
 	}
 	if !strings.HasPrefix(value, corev1.DeprecatedAppArmorBetaProfileNamePrefix) {

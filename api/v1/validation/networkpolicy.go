@@ -93,18 +93,16 @@ func policyPeer(p *networkingv1.NetworkPolicyPeer, at *field.Path) field.ErrorLi
 }
 
 func ipBlock(block *networkingv1.IPBlock, at *field.Path) field.ErrorList {
-	_, cidr, err := net.ParseCIDR(block.CIDR)
-	if err != nil {
-		return field.ErrorList{field.Invalid(at.Child("cidr"), block.CIDR, messageCIDRInvalid)}
+	cidr, errs := network(block.CIDR, at.Child("cidr"))
+	if cidr == nil {
+		return errs
 	}
-	var errs field.ErrorList
 	for i, text := range block.Except {
 		if full(errs) {
 			break
 		}
-		_, except, err := net.ParseCIDR(text)
-		if err != nil {
-			errs = append(errs, field.Invalid(at.Child("except").Index(i), text, messageCIDRInvalid))
+		except, wrong := network(text, at.Child("except").Index(i))
+		if errs = append(errs, wrong...); except == nil {
 			continue
 		}
 		outer, _ := cidr.Mask.Size()
@@ -114,4 +112,14 @@ func ipBlock(block *networkingv1.IPBlock, at *field.Path) field.ErrorList {
 		}
 	}
 	return errs
+}
+
+// network returns the network of a CIDR, nil if the text is no CIDR. Kubernetes 1.36 refuses a CIDR with bits beyond its prefix, and one of IPv4 as
+// IPv6, in a new NetworkPolicy.
+func network(text string, at *field.Path) (*net.IPNet, field.ErrorList) {
+	_, parsed, err := net.ParseCIDR(text)
+	if err != nil {
+		return nil, field.ErrorList{field.Invalid(at, text, messageCIDRInvalid)}
+	}
+	return parsed, validation.IsValidCIDRForLegacyField(at, text, true, nil)
 }

@@ -39,7 +39,11 @@ const (
 // Task validates the spec of a Task beyond the schema.
 func Task(task *appv1.Task) field.ErrorList {
 	spec, path := &task.Spec, field.NewPath("spec")
-	errs := workload(spec.Workload(), kindDefaults{container: task.Name, inherits: spec.App != ""}, path)
+	kind := kindDefaults{container: task.Name}
+	if spec.App != "" {
+		kind = kindDefaults{inherits: true} // The builder checks the names against the containers of the App.
+	}
+	errs := workload(spec.Workload(), kind, path)
 	if len(task.Name) > appv1.MaxTaskName {
 		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), task.Name, messageTaskNameTooLong))
 	}

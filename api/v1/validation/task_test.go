@@ -28,9 +28,11 @@ func TestTask(t *testing.T) {
 	const valid = `image: "a:1", schedule: "0 5 * * *"`
 	for spec, want := range map[string][]string{
 		`{` + valid + `}`: nil,
-		`{app: cart, command: [a], schedule: "@daily", timeZone: Asia/Shanghai}`: nil,
-		`{app: cart, args: [a], schedule: "@every 1h30m"}`:                       nil,
-		`{app: cart, image: "a:1", schedule: "*/5 0-6 1,15 JAN-MAR MON"}`:        nil,
+		`{app: cart, command: [a], schedule: "@daily", timeZone: Asia/Shanghai}`:                                                                nil,
+		`{app: cart, args: [a], schedule: "@every 1h30m"}`:                                                                                      nil,
+		`{app: cart, image: "a:1", schedule: "*/5 0-6 1,15 JAN-MAR MON"}`:                                                                       nil,
+		`{app: cart, command: [a], schedule: "@daily", initContainers: [{name: report, image: "a:1", restartPolicy: Always}]}`:                  nil,
+		`{app: cart, command: [a], schedule: "@daily", podAnnotations: {container.apparmor.security.beta.kubernetes.io/cart: runtime/default}}`: nil,
 		`{schedule: "@daily"}`:                                                                   {"spec.image"},
 		`{app: cart, schedule: "@daily"}`:                                                        {"spec.command"},
 		`{image: "a:1"}`:                                                                         {"spec.schedule"},

@@ -27,7 +27,7 @@ type kindDefaults struct {
 	ownsComponent bool
 	// endless is true if a rollout has no deadline, as with a StatefulSet.
 	endless bool
-	// inherits is true if the pod has further volumes, which are not known here.
+	// inherits is true if the pod has further volumes and containers, which are not known here.
 	inherits bool
 }
 
