@@ -20,6 +20,8 @@ const (
 	leastHidden = 8
 	// mostHidden is how many values are hidden at most: the memory to find them grows with their number. With more, no text of others is shown.
 	mostHidden = 10_000
+	// mostHiddenBytes is how many bytes the values have at most, in all their spellings. With more, no text of others is shown, either.
+	mostHiddenBytes = 4 << 20
 	// mostWhole is how many bytes a text of others has at most that is taken for a whole one. The API server cuts the message of an event after 1,024
 	// bytes, and a kubelet other ones, so the end of a longer text may be the beginning of a value.
 	mostWhole = 1000
@@ -80,13 +82,15 @@ func walkVariables(value any, variables bool) any {
 // values are texts that are hidden wherever they occur.
 type values struct {
 	found map[string]bool
-	// incomplete is true if there are values that were not read. No text of others is shown then.
+	// bytes is the length of all that is found.
+	bytes int
+	// incomplete is true if there are values that were not read, or that are not kept because of mostHiddenBytes. No text of others is shown then.
 	incomplete bool
 }
 
 // addValue adds a value, in the forms in which a text of others may have it: its lines, its secret parts, and each of these in the spellings of encoders.
 func (v *values) addValue(value string) {
-	if v.found[value] { // Pods have the same ones.
+	if v.found[value] || v.incomplete { // Pods have the same ones.
 		return
 	}
 	for line := range strings.Lines(value) {
@@ -98,14 +102,23 @@ func (v *values) addValue(value string) {
 	}
 }
 
+// addForms adds a value in the spellings of encoders. Beyond mostHiddenBytes, none is kept.
 func (v *values) addForms(value string) {
+	if v.incomplete || len(value) < leastHidden {
+		return
+	}
 	if v.found == nil {
 		v.found = map[string]bool{}
 	}
 	for _, form := range append(secrecy.Spellings(value), CleanLine(value)) {
-		if len(value) >= leastHidden && len(form) >= leastHidden/2 { // Without invisible characters, it may be shorter.
-			v.found[form] = true
+		if len(form) < leastHidden/2 || v.found[form] { // Without invisible characters, it may be shorter.
+			continue
 		}
+		if v.bytes += len(form); v.bytes > mostHiddenBytes {
+			*v = values{incomplete: true}
+			return
+		}
+		v.found[form] = true
 	}
 }
 
