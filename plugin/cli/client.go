@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,6 +35,8 @@ type clients struct {
 	config    *rest.Config
 	namespace string
 	chunk     int64
+	// most is how many bytes are read of the objects below a resource, maxSnapshot for 0.
+	most int64
 }
 
 // newClients returns the clients that the flags and the kubeconfig mean.
@@ -174,8 +175,6 @@ func refusalText(err error, namespace string) string {
 		namespace = "all namespaces"
 	}
 	switch {
-	case errors.Is(err, answers.ErrTooLong):
-		return fmt.Sprintf("the objects of this page are longer than %d MiB", maxSnapshot>>20)
 	case apierrors.IsForbidden(err):
 		return "you may not list them in " + namespace
 	case apierrors.IsNotFound(err):

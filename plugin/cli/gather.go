@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -44,17 +47,22 @@ func (t target) commandLine(subcommand string) string {
 }
 
 // maxSnapshot is how many bytes are read of the objects below a resource at most, together: others may have made many large ones with its labels.
-// 4,000 usual pods with their events fit in.
-const maxSnapshot = 32 << 20
+// 4,000 usual pods with their events fit in. maxShared is the same for a viewer, which keeps the resources of many readers: 500 usual pods.
+const maxSnapshot, maxShared = 32 << 20, 4 << 20
+
+// messageTooLong is why a list is not shown that is beyond the limit of a snapshot.
+const messageTooLong = "the objects of this page are longer than %d MiB"
 
 // gathering collects lists that are requested at once.
 type gathering struct {
 	ctx       context.Context
 	namespace string
 	chunk     int64
-	wait      sync.WaitGroup
-	mu        sync.Mutex
-	missing   []view.Missing
+	// most is how many bytes are read, 0 for any number.
+	most    int64
+	wait    sync.WaitGroup
+	mu      sync.Mutex
+	missing []view.Missing
 }
 
 // gatherList requests a list, and appends it to a slice. What cannot be listed is noted.
@@ -73,9 +81,17 @@ func gatherList[T any, P interface {
 		defer g.mu.Unlock()
 		*into = append(*into, found...)
 		if err != nil {
-			g.missing = append(g.missing, view.Missing{Kinds: kinds, Why: refusalText(err, g.namespace)})
+			g.missing = append(g.missing, view.Missing{Kinds: kinds, Why: g.refusalOf(err)})
 		}
 	})
+}
+
+// refusalOf returns in a few words why a list could not be read.
+func (g *gathering) refusalOf(err error) string {
+	if errors.Is(err, answers.ErrTooLong) {
+		return fmt.Sprintf(messageTooLong, g.most>>20)
+	}
+	return refusalText(err, g.namespace)
 }
 
 // readSnapshot reads a resource and the objects below it in at most nine requests, five for a Task, whatever the size of the cluster, plus one for an adopted
@@ -136,8 +152,9 @@ func (c *clients) beginSnapshot(ctx context.Context, t target) (*view.Snapshot, 
 	}
 	s := &view.Snapshot{Resource: r, Now: time.Now()}
 	// The page names what is beyond the limit; client-go would log it.
-	limited := logr.NewContext(answers.Limit(ctx, maxSnapshot), logr.Discard())
-	g := &gathering{ctx: limited, namespace: t.namespace, chunk: c.chunk}
+	most := cmp.Or(c.most, maxSnapshot)
+	limited := logr.NewContext(answers.Limit(ctx, most), logr.Discard())
+	g := &gathering{ctx: limited, namespace: t.namespace, chunk: c.chunk, most: most}
 	c.gatherPods(g, s, t)
 	return s, g, nil
 }

@@ -90,22 +90,45 @@ func TestEjectWithoutChildren(t *testing.T) {
 	}
 }
 
-// TestLargePods views an App with many large pods of others below it: what is read of them has a limit, and the command goes on without them.
-func TestLargePods(t *testing.T) {
-	app := &appv1.App{ObjectMeta: objectMeta("web")}
+// withLargePods returns an API server with an App and a number of pods of others below it, each of 1 MiB.
+func withLargePods(t *testing.T, count int) *fakeServer {
+	t.Helper()
+	f := newFakeServer(t, map[string]runtime.Object{"apps/web": &appv1.App{ObjectMeta: objectMeta("web")}})
 	pod := corev1.Pod{ObjectMeta: objectMeta("web-0")}
 	pod.Annotations = map[string]string{"a": strings.Repeat("x", 1<<20)}
-	for count, shown := range map[int]bool{maxSnapshot>>20 - 1: true, maxSnapshot>>20 + 1: false} {
-		f := newFakeServer(t, map[string]runtime.Object{"apps/web": app})
-		f.answer = func(q *http.Request, _ string) runtime.Object {
-			if strings.HasSuffix(q.URL.Path, "/pods") {
-				return &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: slices.Repeat([]corev1.Pod{pod}, count)}
-			}
-			return nil
+	f.answer = func(q *http.Request, _ string) runtime.Object {
+		if strings.HasSuffix(q.URL.Path, "/pods") {
+			return &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: slices.Repeat([]corev1.Pod{pod}, count)}
 		}
-		code, out, said := f.run(t, "why", "web")
+		return nil
+	}
+	return f
+}
+
+// TestLargePods views an App with many large pods of others below it: what is read of them has a limit, and the command goes on without them.
+func TestLargePods(t *testing.T) {
+	for count, shown := range map[int]bool{maxSnapshot>>20 - 1: true, maxSnapshot>>20 + 1: false} {
+		code, out, said := withLargePods(t, count).run(t, "why", "web")
 		if missing := strings.Contains(out+said, "Pods (the objects of this page are longer than 32 MiB)"); missing == shown {
 			t.Errorf("with %d MiB of pods: exit status %d\n%s%s", count, code, out, said)
+		}
+	}
+}
+
+// TestLargePodsOfViewer reads the same App for the pages of a viewer, whose limit is lower, and of a user.
+func TestLargePodsOfViewer(t *testing.T) {
+	kind, _ := view.KindOf("app")
+	for count, shown := range map[int]map[bool]bool{maxShared>>20 - 1: {true: true, false: true}, maxShared>>20 + 1: {true: false, false: true}} {
+		for viewer, want := range shown {
+			o := uiOptions{viewer: viewer}
+			s, err := o.newReader(withLargePods(t, count).clients(t)).ReadSnapshot(t.Context(), kind, namespaceOfTests, "web")
+			if err != nil {
+				t.Fatal(err)
+			}
+			limited := slices.Contains(s.Missing, view.Missing{Kinds: "Pods", Why: "the objects of this page are longer than 4 MiB"})
+			if (len(s.Pods) == count) != want || limited == want {
+				t.Errorf("with %d MiB of pods, viewer %t: %d pods, not shown: %v", count, viewer, len(s.Pods), s.Missing)
+			}
 		}
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"huolala.cn/app-operator/api/client/clientset/versioned"
+	"huolala.cn/app-operator/internal/answers"
 	"huolala.cn/app-operator/plugin/view"
 )
 
@@ -136,6 +137,7 @@ func status(err *apierrors.StatusError) *metav1.Status {
 func (f *fakeServer) clients(t *testing.T) *clients {
 	t.Helper()
 	config := &rest.Config{Host: f.url, QPS: -1}
+	config.Wrap(answers.New().Wrap)
 	other, err := dynamic.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)

@@ -105,7 +105,7 @@ func (r *root) uiCommand() *cobra.Command {
 func (o *uiOptions) newReader(c *clients) reader {
 	row := view.RowOf
 	if o.viewer {
-		row = view.PublicRow
+		row, c.most = view.PublicRow, maxShared
 	}
 	return reader{c, &o.selection, newPulse(c), row}
 }

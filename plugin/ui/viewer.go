@@ -36,6 +36,8 @@ const (
 	// viewerReads is how many resources a second are read, viewerBurst how many at once after a quiet time. A read takes up to 13 requests, and the
 	// watches of a resource that nobody followed before about as many.
 	viewerReads, viewerBurst = 10, 20
+	// viewerAtOnce is how many resources are read at once: a read takes several times the memory of what it reads.
+	viewerAtOnce = 2
 	// viewerAge is how old a resource on a page may be. The watched parts are newer.
 	viewerAge = 10 * time.Second
 	// headerUser is the header in which the proxy names a reader.
@@ -123,11 +125,25 @@ func (s *Server) forViewer(next http.Handler) http.Handler {
 	})
 }
 
-// publicReader reads for the public.
-type publicReader struct{ Reader }
+// publicReader reads for the public, no more than viewerAtOnce resources at once.
+type publicReader struct {
+	Reader
+	places chan struct{}
+}
+
+// newPublicReader returns a reader for the public of a reader.
+func newPublicReader(of Reader) publicReader {
+	return publicReader{of, make(chan struct{}, viewerAtOnce)}
+}
 
 // ReadSnapshot implements Reader.
 func (r publicReader) ReadSnapshot(ctx context.Context, kind view.Kind, namespace, name string) (*view.Snapshot, error) {
+	select {
+	case r.places <- struct{}{}:
+		defer func() { <-r.places }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	found, err := r.Reader.ReadSnapshot(ctx, kind, namespace, name)
 	if err != nil {
 		return nil, err
