@@ -88,11 +88,11 @@ type hub struct {
 	rendering sync.Mutex
 }
 
-// hubLimits are the limits of a hub: how many pages are followed at once, how many of a browser or of a reader, and how many resources, 0 for any
-// number; and the rate of reads. Without a rate, reads have none.
+// hubLimits are the limits of a hub: how many pages are followed at once, how many of a browser or of a reader, and how many resources, and how
+// many bytes of them are kept, 0 for any number; and the rate of reads. Without a rate, reads have none.
 type hubLimits struct {
-	streams, tabs, topics int
-	reads                 *rate
+	streams, tabs, topics, bytes int
+	reads                        *rate
 }
 
 // seat is the place of an open page.
@@ -130,8 +130,8 @@ type followed struct {
 	// over ends a topic without pages, left is when its last page was closed. The hub's mutex guards both.
 	over *time.Timer
 	left time.Time
-	// opened is the number of the page that was opened last. The hub's mutex guards it, too.
-	opened int
+	// opened is the number of the page that was opened last, bytes the size of what is kept. The hub's mutex guards them, too.
+	opened, bytes int
 
 	mu     sync.Mutex
 	latest content
@@ -321,6 +321,9 @@ func (h *hub) readOnce(ctx context.Context, f *followed) (pause time.Duration) {
 		kind, _ := view.KindOf(f.Kind)
 		next.snapshot, next.err = h.options.Reader.ReadSnapshot(ctx, kind, f.Namespace, f.Name)
 		next.state = f.feed.State()
+		if !h.makeBytes(f, next.snapshot) {
+			return pause // The topic is over.
+		}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -108,7 +108,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	if o.Viewer != nil {
-		s.hub.limits = hubLimits{viewerStreams, viewerTabs, viewerTopics, newRate(s.hub.ctx)} //nolint:contextcheck // It ends with the hub.
+		s.hub.limits = hubLimits{viewerStreams, viewerTabs, viewerTopics, viewerBytes, newRate(s.hub.ctx)} //nolint:contextcheck // It ends with the hub.
 		s.options.Reader, s.current = newPublicReader(o.Reader), s.hub.currentContent
 		s.routes = s.pageRoutes()
 		s.handler = withHeaders(s.forViewer(s.muxOf("/", s.noPage)))

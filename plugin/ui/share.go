@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"huolala.cn/app-operator/plugin/view"
 )
 
 // The readers of a hub share its streams, its resources and its reads. A limit that is reached takes from the reader who has most, so a reader who
@@ -107,6 +109,60 @@ func yieldedFor(session string, resources []*followed) *followed {
 	}
 	return slices.MinFunc(theirs, func(a, b *followed) int {
 		return cmp.Or(cmp.Compare(len(readers[a]), len(readers[b])), cmp.Compare(a.opened, b.opened))
+	})
+}
+
+// makeBytes makes room for what was read of a resource, and reports whether there is room. It ends the resource that was left first, or else one of
+// the reader who has most, which may be the one that was read.
+func (h *hub) makeBytes(f *followed, read *view.Snapshot) bool {
+	if h.limits.bytes == 0 || read == nil {
+		return true
+	}
+	size := read.Bytes()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.topics[f.Topic] != f {
+		return false
+	}
+	f.bytes = size
+	for {
+		var resources []*followed
+		sum := 0
+		for _, kept := range h.topics {
+			if kept.bytes > 0 {
+				resources = append(resources, kept)
+				sum += kept.bytes
+			}
+		}
+		if sum <= h.limits.bytes {
+			return true
+		}
+		yielded := leftFirst(resources)
+		if yielded == nil {
+			yielded = heaviestOf(resources)
+		}
+		h.endTopic(yielded)
+		if yielded == f {
+			return false
+		}
+	}
+}
+
+// heaviestOf returns the resource to end so that there is room for others: of the reader whose resources have most bytes, the resource with the fewest
+// readers, and among these the largest.
+func heaviestOf(resources []*followed) *followed {
+	held, readers := map[string]int{}, map[*followed][]string{}
+	for _, f := range resources {
+		readers[f] = f.currentReaders()
+		for _, reader := range readers[f] {
+			held[reader] += f.bytes
+		}
+	}
+	names := slices.Sorted(maps.Keys(held))
+	from := slices.MaxFunc(names, func(a, b string) int { return cmp.Compare(held[a], held[b]) })
+	theirs := slices.DeleteFunc(slices.Clone(resources), func(f *followed) bool { return !slices.Contains(readers[f], from) })
+	return slices.MinFunc(theirs, func(a, b *followed) int {
+		return cmp.Or(cmp.Compare(len(readers[a]), len(readers[b])), cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.opened, b.opened))
 	})
 }
 

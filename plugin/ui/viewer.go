@@ -28,6 +28,8 @@ const (
 	viewerStreams, viewerTabs = 128, 16
 	// viewerTopics is how many resources are followed at once.
 	viewerTopics = 64
+	// viewerBytes is how much memory the resources take that are followed.
+	viewerBytes = 48 << 20
 	// viewerRequests is how many requests of a reader whom the proxy names are answered at once, viewerUnnamed how many of all others. A page that is
 	// followed is a request. The proxy has 256 connections, see guard.Viewer.
 	viewerRequests, viewerUnnamed = 48, 192
@@ -48,12 +50,12 @@ const (
 const (
 	messageHost     = "This server does not answer for this host. Its flag --host has the names that it answers for."
 	messageReadOnly = "The pages of a viewer change nothing: only GET and HEAD are answered."
-	messageTooMany  = "too many resources are looked at; load the page again in a minute"
+	messageTooMany  = "too many resources are looked at, or too large ones; load the page again in a minute"
 	messageBusy     = "Too many requests of yours are in work: close some pages, and load this one again."
 	messageNoKind   = "the account of the viewer may list none of the kinds; docs/security.md has the rights that it needs"
 )
 
-// errTooMany is the error for a resource beyond viewerTopics, errAway the error while the API server does not answer.
+// errTooMany is the error for a resource beyond viewerTopics or viewerBytes, errAway the error while the API server does not answer.
 var errTooMany, errAway = errors.New(messageTooMany), errors.New("the API server does not answer")
 
 // readerKey is the key of the name of a viewer's reader in the context of a request.

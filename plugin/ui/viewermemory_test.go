@@ -2,9 +2,15 @@ package ui
 
 import (
 	"context"
+	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"huolala.cn/app-operator/plugin/view"
 )
@@ -61,4 +67,85 @@ func TestViewerReadsAtOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+// sized is a cluster whose resources take a number of bytes, by their names.
+type sized struct {
+	*moving
+	bytes map[string]int
+}
+
+// ReadSnapshot implements Reader.
+func (s *sized) ReadSnapshot(ctx context.Context, kind view.Kind, namespace, name string) (*view.Snapshot, error) {
+	found, err := s.moving.ReadSnapshot(ctx, kind, namespace, name)
+	larger := *found
+	fields := metav1.ManagedFieldsEntry{FieldsV1: &metav1.FieldsV1{Raw: make([]byte, s.bytes[name])}}
+	larger.Pods = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{fields}}}}
+	return &larger, err
+}
+
+// TestViewerBytes follows resources as large as there is room for, and larger ones. The one that was left first makes room, then one of the reader who has
+// most, and a resource that is too large alone is refused.
+func TestViewerBytes(t *testing.T) {
+	const part = viewerBytes/4 - 1<<16 // Four fit in.
+	for name, c := range map[string]struct {
+		readers []string
+		// left is the resource that nobody looks at any longer, -1 for none.
+		left  int
+		bytes int
+		ended []int
+	}{
+		"at the limit":               {[]string{"greedy", "greedy", "greedy", "greedy"}, -1, part, nil},
+		"another one of the reader":  {[]string{"greedy", "greedy", "greedy", "greedy", "greedy"}, -1, part, []int{0}},
+		"one was left":               {[]string{"greedy", "greedy", "greedy", "greedy", "jo"}, 2, part, []int{2}},
+		"another reader":             {[]string{"jo", "greedy", "greedy", "greedy", "al"}, -1, part, []int{1}},
+		"one that is too large":      {[]string{"jo"}, -1, viewerBytes, []int{0}},
+		"many of one and one of all": {[]string{"jo", "greedy", "greedy", "greedy", "greedy", "greedy", "greedy"}, -1, part, []int{1, 2, 3}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newMoving(1)
+			m.over = make(chan struct{}, 100)
+			sizes := &sized{m, map[string]int{}}
+			s := viewerOf(t, sizes)
+			defer s.end()
+			var seats []*seat
+			for i, reader := range c.readers {
+				sizes.bytes[appTopic(i).Name] = c.bytes
+				taken, err := s.hub.openVisit(t.Context(), reader, appTopic(i))
+				if err != nil {
+					t.Fatal(err)
+				}
+				seats = append(seats, taken)
+				<-time.After(pauseResource / 2)
+				if i == c.left {
+					s.hub.closeVisit(taken)
+				}
+			}
+			kept := 0
+			for i, taken := range seats {
+				ended := s.hub.topics[taken.Topic] != taken.followed
+				if ended != slices.Contains(c.ended, i) {
+					t.Errorf("%s: resource %d of %s has ended: %t", name, i, c.readers[i], ended)
+				}
+				if !ended {
+					kept += taken.latestContent().snapshot.Bytes()
+				}
+			}
+			if kept > viewerBytes {
+				t.Errorf("%s: %d bytes are kept, want at most %d", name, kept, viewerBytes)
+			}
+		})
+	}
+}
+
+// TestViewerTooLarge opens the page of a resource that is larger than all room.
+func TestViewerTooLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := viewerOf(t, &sized{newMoving(1), map[string]int{"cart": viewerBytes}})
+		defer s.end()
+		answer := askAs(t, s, "jo", "/app/shop/cart")
+		if answer.Code != http.StatusServiceUnavailable || !strings.Contains(answer.Body.String(), messageTooMany) {
+			t.Errorf("status %d\n%s", answer.Code, answer.Body)
+		}
+	})
 }
