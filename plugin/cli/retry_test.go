@@ -169,6 +169,27 @@ func TestRunSurvivesLostServer(t *testing.T) {
 	}
 }
 
+// TestRunKeepsUnreadJob starts a command whose state cannot be read: it may run, so the Job stays, however short the time to start is.
+func TestRunKeepsUnreadJob(t *testing.T) {
+	for name, c := range map[string]struct {
+		times, code int
+		with        *apierrors.StatusError
+		want        string
+	}{
+		"a right":  {100, 1, forbidden, "The Job stays; follow it: kubectl logs -f job/web-run-"},
+		"a moment": {1, 0, unavailable, "cannot be read, and is tried again: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newRunServer(t, endedStatus(0, ""))
+			failingFirst(s.fakeServer, "jobs", c.times, c.with)
+			code, out, said := s.run(t, "run", "web", "--timeout", "0s", "--", "migrate")
+			if code != c.code || !strings.Contains(said, c.want) || s.deleted() {
+				t.Errorf("exit status %d, deleted: %t\n%s%s", code, s.deleted(), out, said)
+			}
+		})
+	}
+}
+
 // TestNoServerIsTransient reads a resource of an API server that is not there.
 func TestNoServerIsTransient(t *testing.T) {
 	client, err := versioned.NewForConfig(&rest.Config{Host: "http://127.0.0.1:1"})

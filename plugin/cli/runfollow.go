@@ -122,13 +122,14 @@ func (f *runFollower) followCommand(ctx context.Context) (*view.CommandRun, erro
 	return f.awaitEnd(ctx)
 }
 
-// awaitStart waits until the command has started. An error but that of the context is a uselessRun.
+// awaitStart waits until the command has started, for as long as the API server answers. A command that does not start is a uselessRun. A command
+// whose state cannot be read may have started.
 func (f *runFollower) awaitStart(ctx context.Context) (*view.CommandRun, error) {
 	began, since, problem := time.Now(), time.Now(), ""
 	for {
-		run, err := f.readState(ctx, f.o.timeout-time.Since(began))
+		run, err := f.readState(ctx, answerWithin)
 		if err != nil {
-			return nil, uselessRun{err}
+			return nil, err
 		}
 		if run.Running || run.ExitCode != nil {
 			return run, nil
