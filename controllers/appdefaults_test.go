@@ -434,6 +434,16 @@ func TestPlanOfDefaults(t *testing.T) {
 	if len(w.requests) > 0 {
 		t.Errorf("a plan sends %q", w.requests)
 	}
+	foreign := newStored(t, kindNamed(t, "App"), `{"image":"nginx:1","replicas":1}`)
+	foreign.SetName("foreign")
+	theirs := w.deployment().DeepCopy()
+	theirs.Name, theirs.UID, theirs.ResourceVersion, theirs.OwnerReferences, theirs.Status.Replicas = "foreign", "theirs", "", nil, 30
+	w.create(foreign, theirs)
+	if got, want := line(), strings.NewReplacer("1 App:", "2 Apps:", "1 pod template changes", "2 pod templates change", "1 get", "2 get").Replace(one); got != want {
+		t.Errorf("next to a Deployment of others: %s, want %s", got, want)
+	}
+	w.remove(foreign)
+	w.remove(theirs)
 	w.setDefaults("platform", `{"defaults":{"podAnnotations":{"a":"1"}}}`)
 	app := newStored(t, kindNamed(t, "App"), `{"image":"nginx:2","replicas":1}`).(*stored.App) //nolint:forcetypeassert // It is one.
 	typed, err := app.Decode()

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/stored"
 )
 
 // newRunningTiers returns a world with the CloudManager of a spec, all of whose tiers are up.
@@ -108,6 +109,39 @@ func TestFlowOfVolumesThatShrink(t *testing.T) {
 		w.reaches("the former size", appv1.PhaseReady)
 		w.stands("the former size", tieredKind, "Stalled=False/NotStalled")
 	})
+}
+
+// TestPlanOfAGrowingDatabase plans larger volumes, alone and with another image. The StatefulSet is recreated in both cases; its pods stay only
+// where their template does.
+func TestPlanOfAGrowingDatabase(t *testing.T) {
+	w := newRunningTiers(t, tieredSpec("nginx:1"))
+	for image, want := range map[string]string{
+		"mariadb:10.3": "StatefulSet data: recreated, its pods stay",
+		"mariadb:10.4": "StatefulSet data: recreated, 1 pod is replaced",
+	} {
+		spec := strings.NewReplacer(`"size":"1Gi"`, `"size":"2Gi"`, "mariadb:10.3", image).Replace(tieredSpec("nginx:1"))
+		changed, ok := newStored(t, kindNamed(t, tieredKind), spec).(*stored.CloudManager)
+		if !ok {
+			t.Fatal("no CloudManager")
+		}
+		typed, err := changed.Decode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		live := kindNamed(t, tieredKind).empty()
+		if !w.read(live) {
+			t.Fatal("there is no CloudManager")
+		}
+		typed.SetUID(live.GetUID())
+		made, err := newPlanner(w.Deps).Plan(t.Context(), tieredKind, typed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Join(made.Lines(100, 1000), "\n")
+		if pods := made.ReplacedPods() > 0; !strings.Contains(lines, want) || pods != (image != "mariadb:10.3") {
+			t.Errorf("%s: pods are replaced is %t, and the plan is\n%s", image, pods, lines)
+		}
+	}
 }
 
 // TestFlowOfRenamedTiers gives the components other names: the old objects stay until the new ones are up and nothing is led to the old

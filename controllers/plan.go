@@ -106,6 +106,11 @@ func (s *Deps) planKind(ctx context.Context, k *kind, obj client.Object) (*plan.
 	if err != nil {
 		return nil, err
 	}
+	return s.planOf(ctx, k, obj, &run), nil
+}
+
+// planOf returns the plan of a dry run.
+func (s *Deps) planOf(ctx context.Context, k *kind, obj client.Object, run *dryRun) *plan.Plan {
 	made := &plan.Plan{
 		Version: plan.Version, Kind: k.Name, Namespace: obj.GetNamespace(), Name: obj.GetName(), Paused: run.paused, Objects: []plan.Object{},
 	}
@@ -129,7 +134,7 @@ func (s *Deps) planKind(ctx context.Context, k *kind, obj client.Object) (*plan.
 	case report.InForce != reconciler.Present:
 		made.Problem = &plan.Problem{Reason: report.Why.Reason, Message: report.Why.Message}
 	}
-	return made, nil
+	return made
 }
 
 // dryRun is the result of the steps of a kind that write nothing. journal has the outcomes of objects, err is the error of the steps, and
@@ -241,6 +246,9 @@ func newPlanPods(found *apply.Outcome) *plan.Pods {
 	switch before := found.Before.(type) {
 	case *appsv1.Deployment:
 		pods.Running = before.Status.Replicas
+		if found.Action == apply.Scaled { // The key of the plan is the wanted number: the present one follows later.
+			pods.Running = ptr.Deref(before.Spec.Replicas, 1)
+		}
 	case *appsv1.StatefulSet:
 		pods.Running = before.Status.Replicas
 	}

@@ -2,6 +2,8 @@ package controllers
 
 import (
 	"crypto/sha256"
+	"errors"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -13,6 +15,9 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/internal/workload"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // TestEveryKindIsPlanned checks that the row of each kind has the steps for a plan, and that a paused resource of it is planned as
@@ -86,6 +91,40 @@ func TestPendingAfterFailure(t *testing.T) {
 			t.Errorf("%s: what waits is kept is %t: %q", name, kept, app.Status.Pending)
 		}
 	}
+}
+
+// TestPendingIsComputedAgain has a dry run of a paused App fail: the status has no plan rather than one without the change, and has it once the
+// request succeeds, although nothing else has changed. A refusal that may end without an event is stated, and looked at again.
+func TestPendingIsComputedAgain(t *testing.T) {
+	forNames(t, []string{"a failed webhook", "a quota"}, func(t *testing.T, name string) {
+		failure, stated := apierrors.NewInternalError(errors.New("failed calling webhook")), 0
+		if name == "a quota" {
+			failure, stated = apierrors.NewForbidden(schema.GroupResource{Resource: "deployments"}, "web", errors.New("exceeded quota")), 1
+		}
+		w := newWorld(t, newStored(t, kindNamed(t, "App"), `{"image":"nginx:1","replicas":1}`))
+		w.settle("App")
+		w.makeAvailable()
+		w.settle("App")
+		w.fail = func(verb string, obj client.Object) error {
+			if _, ok := obj.(*appsv1.Deployment); ok && verb == "try" {
+				return failure
+			}
+			return nil
+		}
+		w.setSpec("App", `{"image":"nginx:2","replicas":1,"paused":true}`)
+		w.settle("App")
+		result, err := w.reconcile("App")
+		pending := w.status("App").Pending
+		if err != nil || result.RequeueAfter == 0 || result.RequeueAfter > workload.Unwatched || min(len(pending), 1) != stated ||
+			strings.Contains(strings.Join(pending, "\n"), "no pod would be replaced") {
+			t.Errorf("after a failure: %v, %v, %q", result, err, pending)
+		}
+		w.fail = nil
+		w.settle("App")
+		if pending := w.status("App").Pending; len(pending) == 0 || pending[0] != "1 object waits, 1 pod would be replaced" {
+			t.Errorf("after a success: %q", pending)
+		}
+	})
 }
 
 // TestMissingPods counts as the Deployment controller does.

@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -88,6 +89,9 @@ func (p *defaultsPlan) addEffects(ctx context.Context, item runtime.Object) bool
 	err := p.deps.Client.Get(ctx, client.ObjectKeyFromObject(obj), live, client.DisableReadYourWritesConsistency)
 	if client.IgnoreNotFound(err) != nil {
 		return false
+	}
+	if !metav1.IsControlledBy(live, obj) { // Its pods are those of others.
+		live = &appsv1.Deployment{}
 	}
 	used, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
 	if err != nil {

@@ -3,12 +3,15 @@ package controllers
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/internal/workload"
@@ -32,15 +35,56 @@ func (s *Deps) reportPending(ctx context.Context, k *kind, obj reconciler.Resour
 	}
 	bounded, cancel := context.WithTimeout(ctx, pendingTimeout)
 	defer cancel()
-	made, err := s.planKind(bounded, k, obj)
-	if err != nil || made.Incomplete {
-		status.Pending = nil
-		report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, workload.Unwatched)
+	run, err := s.dryRun(bounded, k, obj)
+	if err != nil {
+		s.retryPending(status, report)
+		return
+	}
+	made := s.planOf(bounded, k, obj, &run)
+	failed, counts := run.obstacle()
+	if failed || made.Incomplete {
+		s.retryPending(status, report)
 		return
 	}
 	made.Paused = false // The status says so.
 	status.Pending = append([]string{made.Summary()}, made.Lines(maxPending-1, maxPendingLine)...)
+	if counts > 0 {
+		report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, counts)
+		s.Pending.forget(name)
+		return
+	}
 	s.Pending.set(name, cause)
+}
+
+// retryPending has no plan in the status, and the plan computed again later.
+func (s *Deps) retryPending(status *appv1.CommonStatus, report *reconciler.Report) {
+	status.Pending = nil
+	report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, workload.Unwatched)
+}
+
+// obstacle returns whether a request of a dry run has failed, so that its plan says little, and for how long the plan counts where an obstacle is
+// not watched, 0 for until an event.
+func (d *dryRun) obstacle() (failed bool, counts time.Duration) {
+	errs := []error{d.err}
+	for _, found := range d.journal.Changed() {
+		errs = append(errs, found.Err)
+	}
+	for _, err := range errs {
+		var stalled *reconciler.StalledError
+		var waiting *reconciler.WaitingError
+		switch {
+		case err == nil:
+		case errors.As(err, &stalled):
+			counts = reconciler.MinRequeue(counts, stalled.RetryAfter)
+		case errors.As(err, &waiting):
+			counts = reconciler.MinRequeue(counts, waiting.RetryAfter)
+		default:
+			reason, _ := reconciler.ReasonAndMessageOf(err)
+			failed = failed || reason != appv1.ReasonForbidden
+			counts = reconciler.MinRequeue(counts, workload.Unwatched)
+		}
+	}
+	return failed, counts
 }
 
 // pendingCause returns a sum of the sources of a plan of a paused resource: its generation, the annotations that the operator reads, and the changes

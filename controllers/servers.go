@@ -76,7 +76,7 @@ func (at *servedAt) addServers(mgr *Manager, cfg *rest.Config) error {
 
 // metricsServer is the server of the metrics. A client that passes its filter, if there is one, has proved to be genuine.
 func metricsServer(o *metricsserver.Options, cfg *rest.Config, httpClient *http.Client) (server, error) {
-	s := server{name: "metrics server", address: o.BindAddress, limits: guard.Metrics}
+	s := server{name: "metrics", address: o.BindAddress, limits: guard.Metrics}
 	handler := promhttp.HandlerFor(ctrlmetrics.Registry, promhttp.HandlerOpts{
 		ErrorHandling: promhttp.HTTPErrorOnError, MaxRequestsInFlight: maxScrapes,
 	})

@@ -96,13 +96,13 @@ func (h *handler[T]) Handle(ctx context.Context, req admission.Request) admissio
 // validateChange validates a new or changed resource. A resource that is being deleted passes. A resource whose spec is the same, byte by byte,
 // also passes, even if the spec cannot be decoded; its new annotations only cause warnings.
 func (h *handler[T]) validateChange(ctx context.Context, req *admission.Request) (admission.Warnings, error) {
-	now, err := h.decodeResource(req.Object)
+	now, err := h.decodeResource(req, req.Object)
 	if err != nil {
 		return nil, err
 	}
 	var before storedResource[T]
 	if req.Operation == admissionv1.Update {
-		if before, err = h.decodeResource(req.OldObject); err != nil {
+		if before, err = h.decodeResource(req, req.OldObject); err != nil {
 			return nil, err
 		}
 		guard.Prove(ctx, func() bool { return h.isProven(ctx, now, before) })
@@ -147,12 +147,13 @@ func rolledBack(raw []byte) admission.Warnings {
 	return admission.Warnings{messageStaysRolledBack + ready.Message}
 }
 
-// decodeResource decodes a resource but for its spec.
-func (h *handler[T]) decodeResource(raw runtime.RawExtension) (storedResource[T], error) {
+// decodeResource decodes a resource but for its spec. Its namespace is that of the request, whatever a forged object states.
+func (h *handler[T]) decodeResource(req *admission.Request, raw runtime.RawExtension) (storedResource[T], error) {
 	obj := h.empty()
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw.Raw, obj); err != nil {
 		return nil, fmt.Errorf("decode the request: %w", err)
 	}
+	obj.SetNamespace(req.Namespace)
 	return obj, nil
 }
 

@@ -69,14 +69,14 @@ func (h *handler[T]) answerPlan(ctx context.Context, req *admission.Request, rel
 	if !ptr.Deref(req.DryRun, false) || h.planner == nil {
 		return nil, nil
 	}
-	now, err := h.decodeResource(req.Object)
+	now, err := h.decodeResource(req, req.Object)
 	if err != nil || now.GetName() == "" || now.GetDeletionTimestamp() != nil {
 		return nil, nil
 	}
 	asked := now.GetAnnotations()[appv1.AnnotationPlan] == plan.Request
 	var before storedResource[T]
 	if req.Operation == admissionv1.Update {
-		if before, err = h.decodeResource(req.OldObject); err != nil {
+		if before, err = h.decodeResource(req, req.OldObject); err != nil {
 			return nil, nil
 		}
 		// A stored annotation requests no plan; otherwise the dry runs of all tools would be denied.

@@ -75,7 +75,7 @@ func (o *Object) head() string {
 	case pods == nil:
 	case pods.Canary:
 		return said + o.canary()
-	case o.Action == Recreated:
+	case o.Action == Recreated && o.replacedPods() == 0:
 		said += ", its pods stay"
 	case o.Action == Deleted && pods.Running > 0:
 		said += " with its " + count(int(pods.Running), "pod")
@@ -209,7 +209,7 @@ func printable(line string) string {
 
 // cut returns the beginning of a line that is too long.
 func cut(line string, width int) string {
-	if len(line) <= width {
+	if width = max(width, len("…")); len(line) <= width {
 		return line
 	}
 	return strings.ToValidUTF8(line[:width-len("…")], "") + "…"

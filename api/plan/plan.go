@@ -64,7 +64,8 @@ const (
 	Created Action = "Created"
 	Changed Action = "Changed"
 	Deleted Action = "Deleted"
-	// Recreated is for an object that is deleted and created again. Its pods stay, except for those of a canary.
+	// Recreated is for an object that is deleted and created again. Its pods stay, except for those of a canary, unless
+	// their template changes too.
 	Recreated Action = "Recreated"
 	// Scaled is for an object of another owner with a new number of pods.
 	Scaled Action = "Scaled"
@@ -176,6 +177,9 @@ func (o *Object) replacedPods() int32 {
 
 // Summary returns the plan in a few words: "2 objects wait, 2 pods would be replaced".
 func (p *Plan) Summary() string {
+	if p.Problem != nil && len(p.Objects) == 0 {
+		return "the changes that wait are not known: " + p.Problem.Reason
+	}
 	pods := p.ReplacedPods()
 	are := "no pod would be replaced"
 	if pods > 0 {

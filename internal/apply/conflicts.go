@@ -100,7 +100,7 @@ func (c *conflicts) dropOldRepairs(now time.Time) {
 func (c *conflicts) snapshotOf(req *Request, p *objectPlan) fight {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	was := *c.fightFor(req, p)
+	was := c.knownFight(req, p)
 	was.repairs, was.lately = slices.Clone(was.repairs), slices.Clone(was.lately)
 	return was
 }
@@ -108,6 +108,10 @@ func (c *conflicts) snapshotOf(req *Request, p *objectPlan) fight {
 func (c *conflicts) restoreSnapshot(req *Request, p *objectPlan, was fight) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if was.isZero() {
+		delete(c.owners[ownerOf(req)], objectOf(p))
+		return
+	}
 	*c.fightFor(req, p) = was
 }
 
@@ -125,7 +129,7 @@ func (c *conflicts) noteOverridden(req *Request, p *objectPlan, diff *fieldpath.
 func (c *conflicts) isOverridden(req *Request, p *objectPlan, diff *fieldpath.Set) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if f := c.fightFor(req, p); f.answered {
+	if f := c.knownFight(req, p); f.answered {
 		return f.overridden.hasAll(sumOverridden(diff))
 	}
 	return strings.Contains(req.Before.Overridden, overriddenMessage(p, diff))
@@ -135,8 +139,8 @@ func (c *conflicts) isOverridden(req *Request, p *objectPlan, diff *fieldpath.Se
 func (c *conflicts) recentRepairs(req *Request, p *objectPlan) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if n := len(c.fightFor(req, p).lately); n >= slowRepairs {
-		return n
+	if known := c.knownFight(req, p); len(known.lately) >= slowRepairs {
+		return len(known.lately)
 	}
 	return 0
 }
@@ -157,13 +161,33 @@ func (c *conflicts) retryWrite(req *Request, p *objectPlan) (retry time.Duration
 	return 0, false
 }
 
-// fightFor returns the fight over the plan's object.
+func ownerOf(req *Request) ownerKey {
+	return ownerKey{req.Manager, client.ObjectKeyFromObject(req.Owner)}
+}
+
+// objectOf returns the key of the plan's object among those of its owner.
+func objectOf(p *objectPlan) string { return p.gvk.Kind + "/" + p.object.Desired.GetName() }
+
+// isZero reports whether nothing is recorded.
+func (f *fight) isZero() bool {
+	return len(f.repairs)+len(f.lately) == 0 && f.delay == 0 && f.last.IsZero() && !f.answered && f.unkept.IsZero()
+}
+
+// knownFight returns a copy of the fight over the plan's object, the zero value for none. Plans call it with names that no object ever gets, so it
+// records nothing.
+func (c *conflicts) knownFight(req *Request, p *objectPlan) fight {
+	if f := c.owners[ownerOf(req)][objectOf(p)]; f != nil {
+		return *f
+	}
+	return fight{}
+}
+
+// fightFor returns the fight over the plan's object, which is recorded from now on.
 func (c *conflicts) fightFor(req *Request, p *objectPlan) *fight {
-	owner := ownerKey{req.Manager, client.ObjectKeyFromObject(req.Owner)}
+	owner, object := ownerOf(req), objectOf(p)
 	if c.owners[owner] == nil {
 		c.owners[owner] = map[string]*fight{}
 	}
-	object := p.gvk.Kind + "/" + p.object.Desired.GetName()
 	if c.owners[owner][object] == nil {
 		c.owners[owner][object] = &fight{}
 	}
@@ -201,6 +225,13 @@ func (f *fight) noteRepair(now time.Time, fields pathSums) (retry time.Duration,
 // dropOldRepairs drops the repairs that no longer count.
 func (f *fight) dropOldRepairs(now time.Time) {
 	f.repairs = slices.DeleteFunc(f.repairs, func(r repair) bool { return now.Sub(r.at) >= conflictWindow })
+}
+
+// forgetObject drops the record of the plan's object, which is deleted.
+func (c *conflicts) forgetObject(req *Request, p *objectPlan) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.owners[ownerOf(req)], objectOf(p))
 }
 
 // forgetOwner drops the records of an owner.

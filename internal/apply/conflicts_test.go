@@ -166,3 +166,26 @@ func TestEditsOfOtherFieldsAreNoFight(t *testing.T) {
 		}
 	}
 }
+
+// TestReadsRecordNothing reads the records of objects that do not exist, as plans do, and restores what was read. Nothing is recorded, nor is
+// anything left of an object that is deleted.
+func TestReadsRecordNothing(t *testing.T) {
+	f := newFight(t)
+	for i := range 100 {
+		req, p := fought("web", fmt.Sprint("web-", i))
+		was := f.c.snapshotOf(req, p)
+		if f.c.isOverridden(req, p, fieldpath.NewSet(fieldpath.MakePathOrDie("spec"))) || f.c.recentRepairs(req, p) != 0 {
+			t.Error("an object without a record has one")
+		}
+		f.c.restoreSnapshot(req, p, was)
+	}
+	if n := len(f.c.owners[ownerKey{manager: "me", owner: types.NamespacedName{Name: "web"}}]); n > 0 {
+		t.Errorf("%d objects are recorded", n)
+	}
+	req, p := fought("web", "web")
+	f.c.noteOverridden(req, p, nil)
+	f.c.forgetObject(req, p)
+	if n := len(f.c.owners[ownerOf(req)]); n > 0 {
+		t.Errorf("%d objects are recorded after the deletion", n)
+	}
+}

@@ -126,8 +126,12 @@ func (p *objectPlan) isHidden(live client.Object) bool {
 
 // deleteForReplacement deletes an object that is recreated once its deletion is seen.
 func (r *run) deleteForReplacement(ctx context.Context, p *objectPlan) (result, error) {
-	if err := r.canRecreate(ctx, p); err != nil || r.mode == DryRun {
+	err := r.canRecreate(ctx, p)
+	switch {
+	case err != nil, r.mode == DryRun && p.object.ReplacePods:
 		return result{action: Replaced}, err
+	case r.mode == DryRun: // Its pods stay, and the new object replaces them if their template changes.
+		return r.predictResult(p)
 	}
 	propagation := metav1.DeletePropagationOrphan
 	if p.object.ReplacePods {

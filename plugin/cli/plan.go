@@ -86,11 +86,18 @@ func (r *root) printPlans(ctx context.Context, args []string, o *planOptions) er
 	if err := r.printPlan(all, o.output); err != nil {
 		return err
 	}
+	return o.exitStatus(all)
+}
+
+// exitStatus returns the exit status of plans that are printed, nil for 0.
+func (o *planOptions) exitStatus(all *view.Plan) error {
 	switch {
 	case all.HasProblem(), o.adopt && all.HasBlockedObject():
 		return &exit{code: exitError}
 	case o.failOnRestart && all.Restarts.Pods > 0:
 		return &exit{code: exitRestart}
+	case o.failOnRestart && all.IsIncomplete():
+		return &exit{code: exitError} // It is not known whether pods restart.
 	case all.HasChanges():
 		return &exit{code: 1}
 	}

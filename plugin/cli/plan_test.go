@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"huolala.cn/app-operator/api/plan"
+	"huolala.cn/app-operator/plugin/view"
 )
 
 // TestAsk has the operator answer with plans that are not complete, and is asked again, but not for ever.
@@ -42,6 +44,32 @@ func TestAsk(t *testing.T) {
 		p, err := c.askPlan(t.Context())
 		if err != nil || p.Incomplete == tt.complete || asked != tt.asked {
 			t.Errorf("%s: asked %d times, want %d: %+v, %v", tt.name, asked, tt.asked, p, err)
+		}
+	}
+}
+
+// TestPlanExitStatus has a row for each exit status. With --fail-on-restart, a plan that lacks objects is an error: its pods may restart.
+func TestPlanExitStatus(t *testing.T) {
+	changed := plan.Object{Kind: "Deployment", Name: "web", Action: plan.Changed}
+	restarts := changed
+	restarts.Pods = &plan.Pods{Running: 1, Wanted: 1, Replaced: true}
+	for name, c := range map[string]struct {
+		plan        plan.Plan
+		plain, fail int
+	}{
+		"nothing":                  {plan.Plan{}, 0, 0},
+		"a change":                 {plan.Plan{Objects: []plan.Object{changed}}, 1, 1},
+		"a restart":                {plan.Plan{Objects: []plan.Object{restarts}}, 1, exitRestart},
+		"incomplete":               {plan.Plan{Incomplete: true, Objects: []plan.Object{changed}}, 1, exitError},
+		"incomplete, with restart": {plan.Plan{Incomplete: true, Objects: []plan.Object{restarts}}, 1, exitRestart},
+		"a problem":                {plan.Plan{Problem: &plan.Problem{Reason: "Invalid"}, Objects: []plan.Object{restarts}}, exitError, exitError},
+	} {
+		for fail, want := range map[bool]int{false: c.plain, true: c.fail} {
+			err := (&planOptions{failOnRestart: fail}).exitStatus(view.PlanOf(&c.plan))
+			var coded *exit
+			if code := 0; errors.As(err, &coded) && coded.code != want || !errors.As(err, &coded) && code != want {
+				t.Errorf("%s, --fail-on-restart %t: %v, want %d", name, fail, err, want)
+			}
 		}
 	}
 }

@@ -67,6 +67,11 @@ func (p *Plan) HasChanges() bool {
 	return false
 }
 
+// IsIncomplete reports whether the plan of a resource lacks objects, so that it is not known how many pods restart.
+func (p *Plan) IsIncomplete() bool {
+	return slices.ContainsFunc(p.Resources, func(r *plan.Plan) bool { return r.Incomplete })
+}
+
 // HasProblem reports whether something is in the way of a change as a whole.
 func (p *Plan) HasProblem() bool {
 	for _, r := range p.Resources {
