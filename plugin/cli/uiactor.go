@@ -23,8 +23,12 @@ import (
 	"huolala.cn/app-operator/plugin/view"
 )
 
-// rightsLife is how long it is remembered what the user may do.
-const rightsLife = time.Minute
+const (
+	// rightsLife is how long it is remembered what the user may do.
+	rightsLife = time.Minute
+	// rightsTime is how long a page waits for the API server to say it, and rightsPause how long no page asks again after no answer.
+	rightsTime, rightsPause = 2 * time.Second, 10 * time.Second
+)
 
 // actor makes the changes that the pages offer, by the code of the commands with the same names.
 type actor struct {
@@ -41,13 +45,14 @@ type knownRight struct {
 
 var _ ui.Actor = (*actor)(nil)
 
-// CheckAllowed implements ui.Actor. An API server that does not say it is no obstacle: it decides in the end.
+// CheckAllowed implements ui.Actor. If the API server does not answer, its last answer counts, and nothing is in the way if there is
+// none: it decides in the end.
 func (a *actor) CheckAllowed(ctx context.Context, kind view.Kind, namespace string) error {
 	key := namespace + "/" + kind.Plural
 	a.mu.Lock()
-	known, ok := a.rights[key]
+	known := a.rights[key]
 	a.mu.Unlock()
-	if ok && time.Now().Before(known.until) {
+	if time.Now().Before(known.until) {
 		return known.missing
 	}
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
@@ -55,12 +60,18 @@ func (a *actor) CheckAllowed(ctx context.Context, kind view.Kind, namespace stri
 			Namespace: namespace, Verb: "patch", Group: appv1.GroupVersion.Group, Resource: kind.Plural,
 		},
 	}}
-	answer, err := a.clients.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-	if err != nil {
-		return nil
-	}
-	known = knownRight{until: time.Now().Add(rightsLife)}
-	if !answer.Status.Allowed {
+	bounded, cancel := context.WithTimeout(ctx, rightsTime)
+	defer cancel()
+	answer, err := a.clients.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(bounded, review, metav1.CreateOptions{})
+	switch {
+	case ctx.Err() != nil: // The page is closed.
+		return known.missing
+	case err != nil:
+		known.until = time.Now().Add(rightsPause)
+	case answer.Status.Allowed:
+		known = knownRight{until: time.Now().Add(rightsLife)}
+	default:
+		known.until = time.Now().Add(rightsLife)
 		known.missing = fmt.Errorf("you may not patch %s.%s in %s; ask for this right", kind.Plural, appv1.GroupVersion.Group, namespace)
 	}
 	a.mu.Lock()

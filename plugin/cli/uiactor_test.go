@@ -1,17 +1,24 @@
 package cli
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"path"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -67,6 +74,66 @@ func TestUnclearActions(t *testing.T) {
 			if c.want == nil && c.answer != nil && !strings.Contains(err.Error(), c.answer.ErrStatus.Message) {
 				t.Errorf("%s, %s: %v does not say why", name, do, err)
 			}
+		}
+	}
+}
+
+// reviewed answers the reviews of rights, and notes how long each may take at most.
+type reviewed struct {
+	allowed bool
+	err     error
+	within  []time.Duration
+}
+
+// RoundTrip implements http.RoundTripper.
+func (r *reviewed) RoundTrip(q *http.Request) (*http.Response, error) {
+	until, ok := q.Context().Deadline()
+	if !ok {
+		return nil, errors.New("there is no deadline")
+	}
+	r.within = append(r.within, time.Until(until))
+	if r.err != nil {
+		return nil, r.err
+	}
+	w := httptest.NewRecorder()
+	w.Header().Set("Content-Type", "application/json")
+	review := authorizationv1.SelfSubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: r.allowed}}
+	_ = json.NewEncoder(w).Encode(review)
+	return w.Result(), nil
+}
+
+// TestRightsOfSilentServer has a page ask for the rights of the user while the API server does not answer: the page waits for a short time, once for several
+// pages, and what was known stays.
+func TestRightsOfSilentServer(t *testing.T) {
+	kind, _ := view.KindOf("App")
+	for name, c := range map[string]struct {
+		known   bool // The API server has answered before.
+		allowed bool
+	}{
+		"never answered": {}, "allowed": {true, true}, "not allowed": {true, false},
+	} {
+		transport := &reviewed{allowed: c.allowed}
+		client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://cluster.example", Transport: transport})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := &actor{clients: &clients{kube: client}, rights: map[string]knownRight{}}
+		check := func() error { return a.CheckAllowed(t.Context(), kind, namespaceOfTests) }
+		if c.known {
+			_ = check()
+			for key, known := range a.rights {
+				known.until = time.Time{}
+				a.rights[key] = known
+			}
+		}
+		transport.err, transport.within = context.DeadlineExceeded, nil
+		for range 3 {
+			if err := check(); (err != nil) != (c.known && !c.allowed) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if len(transport.within) != 1 || transport.within[0] > rightsTime {
+			t.Errorf("%s: the requests may take %v, want one of at most %s", name, transport.within, rightsTime)
 		}
 	}
 }

@@ -18,6 +18,58 @@ const answerTime = 8 * time.Second
 // that shows the result.
 const actionTime = responseTime - 2*answerTime
 
+// readTime is how long a read of a resource may take. A connection that hangs is noticed by no other means where it has no keep-alive.
+const readTime = 30 * time.Second
+
+// boundedReader is a reader whose reads of resources end after readTime.
+type boundedReader struct{ Reader }
+
+// ReadSnapshot implements Reader.
+func (r boundedReader) ReadSnapshot(ctx context.Context, kind view.Kind, namespace, name string) (*view.Snapshot, error) {
+	bounded, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	return r.Reader.ReadSnapshot(bounded, kind, namespace, name)
+}
+
+// readResource reads the resource of a topic. In the meantime, the pages hear whether the API server answers: the read may hang because it does not.
+func (h *hub) readResource(ctx context.Context, f *followed) (read *view.Snapshot, err error) {
+	kind, _ := view.KindOf(f.Kind)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		read, err = h.options.Reader.ReadSnapshot(ctx, kind, f.Namespace, f.Name)
+	}()
+	changed := false
+	for {
+		select {
+		case <-done:
+			if changed { // It may have changed after it was read.
+				signalNews(f.dirty)
+			}
+			return read, err
+		case <-f.dirty:
+			changed = true
+			f.noteState(f.feed.State())
+		}
+	}
+}
+
+// noteState has the pages of a topic show how the cluster is followed, with the content that they show already.
+func (f *followed) noteState(state State) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if state.Away.IsZero() {
+		state.Away = f.failing
+	}
+	if state.Away.Equal(f.latest.state.Away) {
+		return
+	}
+	f.latest.state = state
+	for taken := range f.seats {
+		signalNews(taken.news)
+	}
+}
+
 // The texts of a page when the API server does not answer.
 const (
 	messageNoAnswer   = "the API server has not answered within %s; load the page again"

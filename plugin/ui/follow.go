@@ -318,8 +318,7 @@ func (h *hub) readOnce(ctx context.Context, f *followed) (pause time.Duration) {
 		if h.limits.reads.awaitTurn(ctx, f.Topic, readers...) != nil {
 			return pause // The topic is over.
 		}
-		kind, _ := view.KindOf(f.Kind)
-		next.snapshot, next.err = h.options.Reader.ReadSnapshot(ctx, kind, f.Namespace, f.Name)
+		next.snapshot, next.err = h.readResource(ctx, f)
 		next.state = f.feed.State()
 		if !h.makeBytes(f, next.snapshot) {
 			return pause // The topic is over.

@@ -100,6 +100,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 		o.Now = time.Now
 	}
 	o.Wait, o.ActionWait = cmp.Or(o.Wait, answerTime), cmp.Or(o.ActionWait, actionTime)
+	o.Reader = boundedReader{o.Reader}
 	s := &Server{options: o, listener: listener}
 	s.hub = &hub{options: &s.options, topics: map[Topic]*followed{}, limits: hubLimits{streams: maxStreams, tabs: maxTabs}}
 	s.hub.ctx, s.end = context.WithCancel(ctx)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"time"
@@ -176,8 +177,8 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, topic Topic
 			more = send(append(text, ": here\n\n"...))
 		case <-seat.news:
 			first := len(out.sent) == 0
-			text, err := s.hub.renderUpdate(out, seat)
-			if err != nil || len(text) > 0 && !send(text) {
+			text, err := s.hub.sendUpdate(out, seat, send)
+			if err != nil {
 				return
 			}
 			if first {
@@ -192,6 +193,26 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, topic Topic
 			}
 		}
 	}
+}
+
+// errLeft is the error of a stream whose page takes nothing any longer.
+var errLeft = errors.New("the page is gone")
+
+// sendUpdate sends the events that bring a page to the present state of its topic, and returns those about the content. First, it sends how the page is
+// connected: the content may take a request to render.
+func (h *hub) sendUpdate(out *stream, taken *seat, send func([]byte) bool) ([]byte, error) {
+	text, err := out.stateEvent(taken.latestContent())
+	if err == nil && len(text) > 0 && !send(text) {
+		err = errLeft
+	}
+	if err != nil {
+		return nil, err
+	}
+	text, err = h.renderUpdate(out, taken)
+	if err == nil && len(text) > 0 && !send(text) {
+		err = errLeft
+	}
+	return text, err
 }
 
 // renderUpdate returns the events that bring a page to the present state of its topic.
@@ -212,25 +233,31 @@ type stream struct {
 	state  *connection
 }
 
-// nextEvents returns the events that bring a page from the received state to the present state.
-func (s *stream) nextEvents(c content) ([]byte, error) {
+// stateEvent returns the event that says how the page is connected, empty if the page has received it.
+func (s *stream) stateEvent(c content) ([]byte, error) {
 	var text bytes.Buffer
 	now := connection{Connected: c.state.Away.IsZero(), Text: c.state.connectionText()}
 	if !now.Connected {
 		now.Since = &c.state.Away
 	}
-	if s.state == nil && now.Connected && !c.isKnown() {
-		return nil, nil // Nothing has answered yet: the page is as it was opened.
+	switch {
+	case s.state == nil && now.Connected && !c.isKnown(): // Nothing has answered yet: the page is as it was opened.
+		return nil, nil
+	case s.state != nil && now.Connected == s.state.Connected && now.Text == s.state.Text:
+		return nil, nil
 	}
-	if s.state == nil || now.Connected != s.state.Connected || now.Text != s.state.Text {
-		if err := writeEvent(&text, "state", now); err != nil {
-			return nil, err
-		}
-		s.state = &now
+	s.state = &now
+	err := writeEvent(&text, "state", now)
+	return text.Bytes(), err
+}
+
+// nextEvents returns the events that bring a page from the received state to the present state.
+func (s *stream) nextEvents(c content) ([]byte, error) {
+	state, err := s.stateEvent(c)
+	if err != nil || !c.isKnown() {
+		return state, err
 	}
-	if !c.isKnown() {
-		return text.Bytes(), nil
-	}
+	text := bytes.NewBuffer(state)
 	fragments, ids, err := s.render(&c)
 	if err != nil {
 		return nil, err
@@ -247,19 +274,19 @@ func (s *stream) nextEvents(c content) ([]byte, error) {
 			continue
 		}
 		s.sent[f.ID] = sum
-		if err := writeEvent(&text, "fragment", f); err != nil {
+		if err := writeEvent(text, "fragment", f); err != nil {
 			return nil, err
 		}
 	}
 	for id := range left {
 		delete(s.sent, id)
-		if err := writeEvent(&text, "gone", gone{id}); err != nil {
+		if err := writeEvent(text, "gone", gone{id}); err != nil {
 			return nil, err
 		}
 	}
 	s.order = slices.DeleteFunc(s.order, func(id string) bool { return left[id] })
 	if ids != nil && (first || !slices.Equal(ids, s.order)) {
-		err = writeEvent(&text, "order", order{rows, ids})
+		err = writeEvent(text, "order", order{rows, ids})
 	}
 	s.order = ids
 	return text.Bytes(), err
