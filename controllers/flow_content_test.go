@@ -183,3 +183,35 @@ func TestFlowContentKeepsTheVariablesOfOthers(t *testing.T) {
 		}
 	})
 }
+
+// TestAbortHoldsWithOtherContent aborts a canary whose content changed while it ran. The pods of before follow no content, so their record has none:
+// the abort holds until the content changes once more.
+func TestAbortHoldsWithOtherContent(t *testing.T) {
+	const name = "App"
+	follow := func(spec string) string {
+		return strings.Replace(spec, "{", `{"configRollout":"OnChange","envFrom":[{"configMapRef":{"name":"settings"}}],`, 1)
+	}
+	w := newWorld(t, newStored(t, kindNamed(t, name), flowSpec(name, "nginx:1", onePort)), newSettings("info"))
+	w.generations = true
+	w.readContent(false)
+	w.settle(name)
+	w.makeAvailable()
+	w.settle(name)
+	w.setSpec(name, follow(canarySpecOf(name, "nginx:2", byHand)))
+	w.settle(name)
+	w.runs("the canary", "nginx:1", "nginx:2")
+	w.setLevel("debug")
+	w.settle(name) // The canary is replaced.
+	w.settle(name)
+	w.runs("the canary with other content", "nginx:1", "nginx:2")
+	w.annotate(name, appv1.AnnotationAbort, string(w.canary().UID))
+	w.settle(name)
+	w.runs("abort", "nginx:1", "")
+	w.settle(name)
+	w.readContent(false)
+	w.settle(name)
+	w.runs("after the abort", "nginx:1", "")
+	w.setLevel("trace")
+	w.settle(name)
+	w.runs("other content", "nginx:1", "nginx:2")
+}

@@ -60,6 +60,14 @@ func (c ConfigInputs) Unfollowed() ConfigInputs { return ConfigInputs{Sum: c.Sum
 // Follows reports whether the operator followed content when it wrote the record.
 func (c *ConfigInputs) Follows() bool { return len(c.Objects) > 0 }
 
+// Digest returns a digest of the content in use, empty if none is followed. Unlike Sum, it does not depend on the content that came before.
+func (c *ConfigInputs) Digest() string {
+	if !c.Follows() {
+		return ""
+	}
+	return sumOfObjects(c.Objects)
+}
+
 // RecordSize returns the minimum length in bytes of the record of references.
 func RecordSize(refs []ConfigReference) int {
 	size := 0

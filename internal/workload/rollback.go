@@ -39,7 +39,7 @@ type failedSpec struct {
 	// Image is the image of its main container, Cause the reason why its pods did not become ready.
 	Image string `json:"image"`
 	Cause string `json:"reason"`
-	// Canary is true for the spec of a canary that was aborted, and Config is the sum of the content of its pods.
+	// Canary is true for the spec of a canary that was aborted, and Config is the digest of the content of its pods.
 	Canary bool   `json:"canary,omitempty"`
 	Config string `json:"config,omitempty"`
 	// Defaults is the digest of the defaults that were rolled back, empty if the spec was.
