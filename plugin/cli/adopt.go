@@ -198,7 +198,9 @@ func (r *root) untilAdopted(ctx context.Context, c *clients, t target, changed *
 	again := r.newRetrier(t.String(), timeout)
 	before := meta.FindStatusCondition(changed.Status.Conditions, appv1.ConditionApplied)
 	for began := time.Now(); ; sleepFor(ctx, waitEvery) {
-		now, err := c.clientOf(t.kind, t.namespace).getResource(ctx, t.name)
+		bounded, end := again.boundRead(ctx)
+		now, err := c.clientOf(t.kind, t.namespace).getResource(bounded, t.name)
+		end()
 		err = inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
 		switch {
 		case ctx.Err() != nil:

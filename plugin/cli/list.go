@@ -82,8 +82,8 @@ func (r *root) listCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			read := func() (*view.List, error) {
-				found, missing, err := c.listSelected(cmd.Context(), &o.selection)
+			read := func(ctx context.Context) (*view.List, error) {
+				found, missing, err := c.listSelected(ctx, &o.selection)
 				if err != nil {
 					return nil, err
 				}
@@ -160,9 +160,9 @@ func (o *listOptions) isWanted(row *view.Row, args []string) bool {
 }
 
 // printList prints a list in the format of the flags, again and again if it is followed.
-func (r *root) printList(ctx context.Context, read func() (*view.List, error), o *listOptions) error {
+func (r *root) printList(ctx context.Context, read func(context.Context) (*view.List, error), o *listOptions) error {
 	if o.output == "json" || o.output == "yaml" || o.output == "name" {
-		list, err := read()
+		list, err := read(ctx)
 		if err != nil {
 			return err
 		}
@@ -174,8 +174,8 @@ func (r *root) printList(ctx context.Context, read func() (*view.List, error), o
 		}
 		return nil
 	}
-	return r.printDrawing(ctx, "the list", o.follow, func(style view.Style) (string, error) {
-		list, err := read()
+	return r.printDrawing(ctx, "the list", o.follow, func(ctx context.Context, style view.Style) (string, error) {
+		list, err := read(ctx)
 		if err != nil {
 			return "", err
 		}

@@ -105,12 +105,12 @@ func watchFlag(cmd *cobra.Command, into *bool, output *string, texts ...string) 
 
 // printDrawing prints what draw returns; with follow, again and again, in place where the output is a terminal, until the context ends. Once a
 // drawing has been printed, a read that may succeed later is repeated without a limit. what names the object that is read.
-func (r *root) printDrawing(ctx context.Context, what string, follow bool, draw func(view.Style) (string, error)) error {
+func (r *root) printDrawing(ctx context.Context, what string, follow bool, draw func(context.Context, view.Style) (string, error)) error {
 	style, err := r.styleOf(r.Out)
 	if err != nil {
 		return err
 	}
-	text, err := draw(style)
+	text, err := draw(ctx, style)
 	if err != nil {
 		return err
 	}
@@ -127,9 +127,9 @@ func (r *root) printDrawing(ctx context.Context, what string, follow bool, draw 
 		if err := errors.Join(update(text), r.outputError()); err != nil {
 			return err
 		}
-		text, err = redraw(ctx, again, func() (string, error) {
+		text, err = redraw(ctx, again, func(ctx context.Context) (string, error) {
 			style.Width, _, _ = sizeOf(r.Out)
-			return draw(style)
+			return draw(ctx, style)
 		})
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // The user has ended it.
@@ -141,9 +141,11 @@ func (r *root) printDrawing(ctx context.Context, what string, follow bool, draw 
 }
 
 // redraw returns the next drawing after a pause. It repeats a read that may succeed later.
-func redraw(ctx context.Context, again *retrier, draw func() (string, error)) (string, error) {
+func redraw(ctx context.Context, again *retrier, draw func(context.Context) (string, error)) (string, error) {
 	for sleepFor(ctx, redrawEvery) {
-		text, err := draw()
+		bounded, end := again.boundRead(ctx)
+		text, err := draw(bounded)
+		end()
 		if ctx.Err() != nil || !again.wantsRetry(err) {
 			return text, err
 		}

@@ -190,7 +190,9 @@ const staleFor = 15 * time.Second
 func (r *root) waitRefreshed(ctx context.Context, c *clients, t target, version string) error {
 	h, began, again := c.clientOf(t.kind, t.namespace), time.Now(), r.newRetrier(t.String(), defaultWait.timeout)
 	for {
-		now, err := h.getResource(ctx, t.name)
+		bounded, end := again.boundRead(ctx)
+		now, err := h.getResource(bounded, t.name)
+		end()
 		err = inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
 		if ctx.Err() != nil {
 			return ctx.Err()

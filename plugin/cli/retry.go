@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -8,6 +9,13 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+const (
+	// readWithin is how long a read of a wait may take. A server that hangs is noticed by no other means where a connection has no keep-alive.
+	readWithin = 30 * time.Second
+	// lastRead is how long the last read of a wait may take, although the wait is over before.
+	lastRead = 5 * time.Second
 )
 
 // messageLost is the note on a read of a wait that has failed.
@@ -41,6 +49,15 @@ type retrier struct {
 // newRetrier returns a retrier whose notes go to the standard error.
 func (r *root) newRetrier(what string, within time.Duration) *retrier {
 	return &retrier{what: what, until: time.Now().Add(within), print: func(note string) { fmt.Fprint(r.Err, note) }}
+}
+
+// boundRead returns a context for a read: it ends after readWithin, or with the wait, but for lastRead.
+func (t *retrier) boundRead(ctx context.Context) (context.Context, context.CancelFunc) {
+	within := readWithin
+	if !t.until.IsZero() {
+		within = max(lastRead, min(within, time.Until(t.until)))
+	}
+	return context.WithTimeout(ctx, within)
 }
 
 // wantsRetry reports whether a read with this result is to be repeated after a pause.

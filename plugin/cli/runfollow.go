@@ -181,7 +181,9 @@ func (f *runFollower) awaitEnd(ctx context.Context) (*view.CommandRun, error) {
 func (f *runFollower) readState(ctx context.Context, within time.Duration) (*view.CommandRun, error) {
 	again := f.newRetrier(f.jobName(), within)
 	for {
-		run, err := f.readJob(ctx)
+		bounded, end := again.boundRead(ctx)
+		run, err := f.readJob(bounded)
+		end()
 		if ctx.Err() != nil || !again.wantsRetry(err) {
 			return run, err
 		}

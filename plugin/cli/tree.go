@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -53,8 +54,8 @@ func (r *root) showView(cmd *cobra.Command, argument, output string, follow, eve
 		_, err = r.printData(output, data)
 		return err
 	}
-	return r.printDrawing(cmd.Context(), t.String(), follow, func(style view.Style) (string, error) {
-		s, err := c.readSnapshot(cmd.Context(), t, events)
+	return r.printDrawing(cmd.Context(), t.String(), follow, func(ctx context.Context, style view.Style) (string, error) {
+		s, err := c.readSnapshot(ctx, t, events)
 		if err != nil {
 			return "", err
 		}

@@ -84,7 +84,9 @@ func (r *root) waitFor(ctx context.Context, c *clients, t target, o waitOptions)
 	update := r.newUpdater()
 	again := &retrier{what: t.String(), until: began.Add(o.timeout), print: func(note string) { _ = update(note) }}
 	for {
-		s, err := c.readSnapshot(ctx, t, false)
+		bounded, end := again.boundRead(ctx)
+		s, err := c.readSnapshot(bounded, t, false)
+		end()
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
