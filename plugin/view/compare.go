@@ -100,8 +100,8 @@ var (
 	variableValue = regexp.MustCompile(`(?:^|\.)envs?\[([^\]]*)\]\.value$`)
 	headerValue   = regexp.MustCompile(`(?:^|\.)httpHeaders(?:\[[^\]]*\])?\.value$`)
 	httpPath      = regexp.MustCompile(`(?:^|\.)httpGet\.path$`)
-	// userPassword matches the password in a URL.
-	userPassword = regexp.MustCompile(`(://[^/@:\s]*:)[^/@\s]+@`)
+	// userPassword matches the password in a URL, up to the last @ before the path: programs accept passwords and users with an @ in them.
+	userPassword = regexp.MustCompile(`(://[^/:\s]*:)[^/\s]+@`)
 )
 
 // freeText matches the fields whose values may be secret whatever their names are: they are free text.

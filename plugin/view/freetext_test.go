@@ -88,3 +88,25 @@ func TestFreeTextIsHidden(t *testing.T) {
 		}
 	}
 }
+
+// TestPasswordsInURLs hides the passwords in URLs whole, with an @ in them, too, and no port or path.
+func TestPasswordsInURLs(t *testing.T) {
+	for text, want := range map[string]string{
+		"postgres://app:p@ssw0rd@db/x":               "postgres://app:•••@db/x",
+		"postgres://app:pw@db:5432/x":                "postgres://app:•••@db:5432/x",
+		"postgres://app:@@@db/x":                     "postgres://app:•••@db/x",
+		"smtp://me@shop.example:p@ss@mail":           "smtp://me@shop.example:•••@mail",
+		"redis://:p@ss@cache":                        "redis://:•••@cache",
+		"amqp://a:p@1@h1/,amqp://b:p@2@h2/ to me@at": "amqp://a:•••@h1/,amqp://b:•••@h2/ to me@at",
+		"https://example.com:8080/a@b":               "https://example.com:8080/a@b",
+		"https://me@example.com/x":                   "https://me@example.com/x",
+	} {
+		if got := redactText("envs[URL].value", text); got != want {
+			t.Errorf("%s becomes %s, want %s", text, got, want)
+		}
+		var none values
+		if got := none.newHider("")("of others: " + text); got != "of others: "+want {
+			t.Errorf("in a text of others, %s becomes %s", text, got)
+		}
+	}
+}

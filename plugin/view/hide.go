@@ -34,6 +34,9 @@ var urlQuery = regexp.MustCompile(`([a-z][a-z0-9+.-]*://[^\s"'?]+)\?[^\s"']+`)
 // the token after the scheme of an Authorization header.
 var secretPart = regexp.MustCompile(`(?:=|":\s*"|(?i:bearer|basic|token)\s+|://[^/@:\s]*:)([^\s"'@&?]{8,})`)
 
+// passwordPart matches a password in a URL that secretPart does not have: one with an @ in it, or in the value of a flag.
+var passwordPart = regexp.MustCompile(`://[^/:\s]*:([^/\s"']{8,})@`)
+
 // variableChange matches the path of a variable or of a part of it, variableList the path of all variables of a container.
 var variableChange, variableList = regexp.MustCompile(`(?:^|\.)envs?\[`), regexp.MustCompile(`(?:^|\.)envs?$`)
 
@@ -97,8 +100,10 @@ func (v *values) addValue(value string) {
 		v.addForms(strings.TrimSpace(line))
 	}
 	v.addForms(value)
-	for _, part := range secretPart.FindAllStringSubmatch(value, -1) {
-		v.addForms(part[1])
+	for _, form := range []*regexp.Regexp{secretPart, passwordPart} {
+		for _, part := range form.FindAllStringSubmatch(value, -1) {
+			v.addForms(part[1])
+		}
 	}
 }
 

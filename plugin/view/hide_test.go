@@ -310,6 +310,8 @@ func TestHiddenForms(t *testing.T) {
 		"of a flag: quoted-value":                    "--password=quoted-value",
 		"of a header: quoted-value":                  "Bearer quoted-value",
 		"of a URL: quoted-value":                     "postgres://user:quoted-value@db/shop",
+		"of a URL with an @: p@quoted-value":         "postgres://user:p@quoted-value@db/shop",
+		"of a URL in a flag: quoted-value":           "--db=postgres://user:quoted-value@db/shop",
 		"of a query: quoted-value":                   "/ready?token=quoted-value&a=b",
 		"of JSON: quoted-value":                      `{"password":"quoted-value"}`,
 		`of JSON in ASCII: quoted-p\u00e4ss`:         "quoted-päss",
