@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -85,6 +86,22 @@ func TestPlanOnlyWithActions(t *testing.T) {
 	for _, path := range []string{"", "app/shop/cart"} {
 		if text := visit(s, secret, path, nil).Body.String(); strings.Contains(text, "/plan") {
 			t.Errorf("%q leads to plans:\n%s", path, text)
+		}
+	}
+}
+
+// TestSpecKeepsEmptyLists has a list in the spec that allows nothing, and which a list that is left out would not be.
+func TestSpecKeepsEmptyLists(t *testing.T) {
+	t.Parallel()
+	app := &appv1.App{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart"}}
+	app.Spec.Image, app.Spec.NetworkPolicy = "nginx", &appv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{}}
+	f := newFake()
+	f.snapshot.Resource, _ = view.ResourceOf(app)
+	s := listen(t, f)
+	secret, _ := s.sessions.startSession(s.NewCode(), "")
+	for _, path := range []string{"app/shop/cart", "plan?of=app/shop/cart"} {
+		if text := visit(s, secret, path, nil).Body.String(); !strings.Contains(text, "ingress: []\n") || strings.Contains(text, "values that are hidden") {
+			t.Errorf("%s:\n%s", path, text)
 		}
 	}
 }

@@ -161,7 +161,7 @@ func redactValue(path string, value any) any {
 		}
 		return shown
 	case []any:
-		var shown []any
+		shown := make([]any, 0, len(v)) // An empty list is another value than none.
 		for _, item := range v {
 			shown = append(shown, redactValue(path, item))
 		}
