@@ -279,7 +279,7 @@ func (s *Server) guardRoute(route route) http.HandlerFunc {
 		}
 		secret, ok := s.sessionSecret(r)
 		if !ok {
-			s.showLogin(w, r, http.StatusUnauthorized, strings.TrimPrefix(r.URL.Path, s.pagePath("")), "")
+			s.showLogin(w, r, http.StatusUnauthorized, withQuery(strings.TrimPrefix(r.URL.Path, s.pagePath("")), r), "")
 			return
 		}
 		s.noteUse()
@@ -327,10 +327,11 @@ func (s *Server) serveOtherPath(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "There is no such page.", http.StatusNotFound)
 		return
 	}
-	if len(id) != len(s.id) {
-		rest = ""
+	to := ""
+	if len(id) == len(s.id) {
+		to = withQuery(rest, r)
 	}
-	s.showLogin(w, r, http.StatusUnauthorized, rest, "")
+	s.showLogin(w, r, http.StatusUnauthorized, to, "")
 }
 
 // pagePath returns the path of a page, whatever "to" is: always one below the folder.
@@ -341,46 +342,4 @@ func (s *Server) pagePath(to string) string {
 	}
 	path := &url.URL{Path: folder + strings.TrimLeft(to, "/")}
 	return path.EscapedPath()
-}
-
-func (s *Server) loginPage(w http.ResponseWriter, r *http.Request) {
-	if _, ok := s.sessionSecret(r); ok {
-		http.Redirect(w, r, s.pagePath(""), http.StatusSeeOther)
-		return
-	}
-	s.showLogin(w, r, http.StatusOK, "", "")
-}
-
-func (s *Server) showLogin(w http.ResponseWriter, r *http.Request, status int, to, problem string) {
-	base := outside
-	if strings.HasPrefix(r.URL.Path, s.pagePath("")) {
-		base = s.pagePath("")
-	}
-	s.renderPage(w, status, "login.html", map[string]any{"Base": base, "To": to, "Problem": problem})
-}
-
-// answerLogin takes a code from any page, as the code itself is the proof: a file on this machine sends it. The answer is a page that
-// leads on, as a browser does not send the cookie along with a redirect that another site has started.
-func (s *Server) answerLogin(w http.ResponseWriter, r *http.Request) {
-	to := r.PostFormValue("to")
-	replaced, _ := s.sessionSecret(r)
-	secret, ok := s.sessions.startSession(strings.TrimSpace(r.PostFormValue("code")), replaced)
-	if !ok {
-		s.showLogin(w, r, http.StatusForbidden, to, "The code is wrong, or was used, or is older than 10 minutes. Press Enter in the terminal for a new one.")
-		return
-	}
-	s.noteUse()
-	http.SetCookie(w, &http.Cookie{
-		Name: s.cookieName(), Value: secret, Path: "/" + s.id + "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
-		MaxAge: int(sessionLife / time.Second),
-	})
-	s.renderPage(w, http.StatusOK, "welcome.html", map[string]any{"Base": s.pagePath(""), "Next": s.pagePath(to)})
-}
-
-func (s *Server) answerLogout(w http.ResponseWriter, r *http.Request) {
-	if secret, ok := s.sessionSecret(r); ok {
-		s.sessions.endSession(secret)
-	}
-	http.SetCookie(w, &http.Cookie{Name: s.cookieName(), Path: "/" + s.id + "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode})
-	http.Redirect(w, r, s.pagePath("login"), http.StatusSeeOther)
 }
