@@ -105,7 +105,7 @@ func (r *CloudManagerReconciler) removePrevious(ctx context.Context, plan *tiers
 		for _, obj := range req.Prune {
 			key := workload.Key{Manager: resource.KindCloudManager.FieldManager(), Owner: client.ObjectKeyFromObject(plan.CloudManager), Workload: obj.GetName()}
 			r.Records.Forget(key)
-			r.Records.RememberReplaced(key, nil)
+			r.Records.RememberReplaced(key, plan.CloudManager.UID, nil)
 		}
 	}
 	// An object that has finalizers is still there.

@@ -358,7 +358,7 @@ func TestFlowOfAForbiddenDeployment(t *testing.T) {
 			t.Errorf("%s: what is forbidden is not retried", name)
 		}
 		w.stands(name, name, "Applied=False/Forbidden")
-		if !w.Records.Recall(workload.Key{Manager: kindNamed(t, name).manager, Owner: webKey, Workload: "web"}).Known {
+		if !w.Records.Recall(workload.Key{Manager: kindNamed(t, name).manager, Owner: webKey, Workload: "web"}, "1").Known {
 			t.Errorf("%s: the last applied spec is not remembered", name)
 		}
 		w.fail = nil

@@ -75,7 +75,7 @@ func TestInvalidSpecKeepsTheLastApplied(t *testing.T) {
 			if got := w.deployment().Spec.Template.Spec.Containers[0].Image; got != "nginx:3" {
 				t.Errorf("with a valid spec the image is %s", got)
 			}
-			if w.Records.Recall(workload.Key{Manager: kindNamed(t, name).manager, Owner: webKey, Workload: "web"}).Known {
+			if w.Records.Recall(workload.Key{Manager: kindNamed(t, name).manager, Owner: webKey, Workload: "web"}, "1").Known {
 				t.Error("the earlier record is remembered for ever")
 			}
 		})
@@ -221,12 +221,12 @@ func TestDeletedResourceIsForgotten(t *testing.T) {
 		w := invalidWorld(t, name)
 		k := kindNamed(t, name)
 		key := workload.Key{Manager: k.manager, Owner: webKey, Workload: "web"}
-		if !w.Records.Recall(key).Known {
+		if !w.Records.Recall(key, "1").Known {
 			t.Fatalf("%s: the record is not remembered", name)
 		}
 		w.remove(newStored(t, k, "{}"))
 		w.settle(name)
-		if w.Records.Recall(key).Known {
+		if w.Records.Recall(key, "1").Known {
 			t.Errorf("%s: the record is still remembered", name)
 		}
 	})

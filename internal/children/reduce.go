@@ -171,6 +171,9 @@ var readLabels = []string{
 	appsv1.StatefulSetPodNameLabel, appsv1.DefaultDeploymentUniqueLabelKey,
 }
 
+// IsPodLabelKept reports whether the cache keeps a label of each pod that has it.
+func IsPodLabelKept(key string) bool { return slices.Contains(readLabels, key) }
+
 // maxSortedLabels is the maximum number of labels that reduceLabels sorts.
 const maxSortedLabels = 1000
 

@@ -51,7 +51,7 @@ func Observe(ctx context.Context, r *workload.Reconciler, in *workload.Input) (*
 		return nil, fmt.Errorf("%T is no CloudManager", in.Owner)
 	}
 	data := &volumes{cm: cm, name: in.Name, existed: in.HadWorkload()}
-	seen := &workload.Observed{At: r.Clock.Now(), Remembered: r.Records.Recall(in.Key()), Data: data}
+	seen := &workload.Observed{At: r.Clock.Now(), Remembered: r.Records.Recall(in.Key(), cm.UID), Data: data}
 	key := client.ObjectKey{Namespace: cm.Namespace, Name: in.Name}
 	live, err := workload.GetOrNil(ctx, r.Client, key, &appsv1.StatefulSet{})
 	if err != nil {
@@ -76,7 +76,7 @@ func Observe(ctx context.Context, r *workload.Reconciler, in *workload.Input) (*
 		return seen, err
 	}
 	seen.Object = live
-	if seen.Pods, err = workload.ListPods(ctx, r.Client, cm, seen.Selector()); err != nil {
+	if seen.Pods, err = workload.ListPods(ctx, r.Client, cm, live.Name, seen.Selector()); err != nil {
 		return nil, err
 	}
 	return seen.WithObject(live), nil
@@ -90,7 +90,7 @@ func lostPods(ctx context.Context, r *workload.Reconciler, in *workload.Input, s
 		return seen.Remembered.Replaced, nil
 	}
 	cm := data.cm
-	pods, err := workload.ListPods(ctx, r.Client, cm, map[string]string{appv1.LabelCloudManager: cm.Name, appv1.LabelPart: data.name})
+	pods, err := workload.ListPods(ctx, r.Client, cm, data.name, map[string]string{appv1.LabelCloudManager: cm.Name, appv1.LabelPart: data.name})
 	if err != nil {
 		return nil, err
 	}
@@ -246,9 +246,9 @@ func (db *database) rememberReplaced(seen view, grows bool) {
 	switch set := seen.StatefulSet(); {
 	case set == nil, db.r.IsPlan():
 	case grows && !db.in.Paused:
-		db.r.Records.RememberReplaced(db.in.Key(), ptr.To(ptr.Deref(set.Spec.Replicas, 1)))
+		db.r.Records.RememberReplaced(db.in.Key(), db.cm.UID, ptr.To(ptr.Deref(set.Spec.Replicas, 1)))
 	case set.DeletionTimestamp == nil:
-		db.r.Records.RememberReplaced(db.in.Key(), nil)
+		db.r.Records.RememberReplaced(db.in.Key(), db.cm.UID, nil)
 	}
 }
 

@@ -122,7 +122,7 @@ func (r *Reconciler) observeCronJob(ctx context.Context, task *appv1.Task) (*obs
 	}
 	seen.jobs = latestFirst(slices.DeleteFunc(jobs.Items, func(job batchv1.Job) bool { return !metav1.IsControlledBy(&job, live) }))
 	if seen.activeJobs() > 0 {
-		seen.pods, err = workload.ListPods(ctx, r.Client, task, map[string]string{appv1.LabelTask: task.Name})
+		seen.pods, err = workload.ListPods(ctx, r.Client, task, task.Name, map[string]string{appv1.LabelTask: task.Name})
 	}
 	return seen, err
 }

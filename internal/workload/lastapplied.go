@@ -152,6 +152,8 @@ const (
 type Records struct {
 	records *shares.Store[Key, workloadRecord]
 	mu      sync.Mutex
+	// owners are the UIDs of the owners of all that is remembered: an owner that is created again has nothing of its predecessor.
+	owners map[Key]types.UID
 	// declined are the rollouts that have stalled and are not undone.
 	declined map[Key]declinedRollback
 	// replaced are the numbers of pods of StatefulSets that are deleted without their pods and recreated.
@@ -160,7 +162,10 @@ type Records struct {
 
 // NewRecords returns an empty memory.
 func NewRecords() *Records {
-	return &Records{records: shares.New[Key, workloadRecord](maxNamespaceRecords, maxRecords), declined: map[Key]declinedRollback{}, replaced: map[Key]int32{}}
+	return &Records{
+		records: shares.New[Key, workloadRecord](maxNamespaceRecords, maxRecords), owners: map[Key]types.UID{}, declined: map[Key]declinedRollback{},
+		replaced: map[Key]int32{},
+	}
 }
 
 // Memory has what the operator remembers of one workload.
@@ -181,11 +186,14 @@ type remembrance struct {
 	declined *declinedRollback
 }
 
-// Recall returns the memory of a workload.
-func (l *Records) Recall(key Key) Memory {
-	record, known := l.records.Get(key.Owner.Namespace, key)
+// Recall returns the memory of a workload of an owner with a UID.
+func (l *Records) Recall(key Key, owner types.UID) Memory {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.owners[key] != owner {
+		return Memory{}
+	}
+	record, known := l.records.Get(key.Owner.Namespace, key)
 	memory := Memory{record: record, Known: known, declined: l.declined[key]}
 	if pods, ok := l.replaced[key]; ok {
 		memory.Replaced = &pods
@@ -193,29 +201,46 @@ func (l *Records) Recall(key Key) Memory {
 	return memory
 }
 
+// setOwner sets the owner of the memory of a workload, and drops that of another owner of its name. l.mu is held.
+func (l *Records) setOwner(key Key, owner types.UID) {
+	if known, ok := l.owners[key]; ok && known != owner {
+		l.records.Delete(key.Owner.Namespace, key)
+		delete(l.declined, key)
+		delete(l.replaced, key)
+	}
+	l.owners[key] = owner
+}
+
 // RememberReplaced keeps the number of pods of a StatefulSet that is about to be deleted without them, and drops it for nil.
-func (l *Records) RememberReplaced(key Key, pods *int32) {
+func (l *Records) RememberReplaced(key Key, owner types.UID, pods *int32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if pods != nil {
+		l.setOwner(key, owner)
+	}
 	if delete(l.replaced, key); pods != nil {
 		l.replaced[key] = *pods
 	}
 }
 
 // rememberWorkload adds to what is remembered of a workload.
-func (l *Records) rememberWorkload(key Key, add remembrance) {
+func (l *Records) rememberWorkload(key Key, owner types.UID, add remembrance) {
 	if add.record != nil {
-		l.rememberRecord(key, *add.record)
+		l.rememberRecord(key, owner, *add.record)
 	}
 	if add.declined != nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
+		l.setOwner(key, owner)
 		l.declined[key] = *add.declined
 	}
 }
 
 // rememberRecord keeps a record, in place of an earlier one.
-func (l *Records) rememberRecord(key Key, record workloadRecord) {
+func (l *Records) rememberRecord(key Key, owner types.UID, record workloadRecord) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.setOwner(key, owner)
 	l.records.Put(key.Owner.Namespace, key, record, recordBytes+len(record.spec)+len(record.inputs))
 }
 
@@ -227,6 +252,7 @@ func (l *Records) ForgetOwner(manager string, owner types.NamespacedName) {
 	l.records.DeleteIf(owner.Namespace, func(key Key) bool { return key.isOf(manager, owner) })
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	maps.DeleteFunc(l.owners, func(key Key, _ types.UID) bool { return key.isOf(manager, owner) })
 	maps.DeleteFunc(l.declined, func(key Key, _ declinedRollback) bool { return key.isOf(manager, owner) })
 	maps.DeleteFunc(l.replaced, func(key Key, _ int32) bool { return key.isOf(manager, owner) })
 }

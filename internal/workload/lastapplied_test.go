@@ -71,18 +71,18 @@ func TestLastRecords(t *testing.T) {
 	}
 	half := workloadRecord{spec: strings.Repeat("s", maxNamespaceRecords/2-recordBytes-4), inputs: "1234"}
 	one, two, three, other := key("a", namespace, "1"), key("a", namespace, "2"), key("b", namespace, "1"), key("a", "other", "1")
-	l.rememberRecord(other, workloadRecord{spec: "other"})
-	l.rememberRecord(one, half)
-	l.rememberRecord(one, half) // It replaces itself.
-	l.rememberRecord(two, half)
-	if !l.Recall(one).Known || !l.Recall(two).Known {
+	l.rememberRecord(other, "1", workloadRecord{spec: "other"})
+	l.rememberRecord(one, "1", half)
+	l.rememberRecord(one, "1", half) // It replaces itself.
+	l.rememberRecord(two, "1", half)
+	if !l.Recall(one, "1").Known || !l.Recall(two, "1").Known {
 		t.Error("what has room is not remembered")
 	}
-	l.rememberRecord(three, workloadRecord{spec: "s"})
-	if l.Recall(one).Known || l.Recall(three).record.spec != "s" || l.Recall(other).record.spec != "other" {
+	l.rememberRecord(three, "1", workloadRecord{spec: "s"})
+	if l.Recall(one, "1").Known || l.Recall(three, "1").record.spec != "s" || l.Recall(other, "1").record.spec != "other" {
 		t.Error("the oldest record of the namespace alone makes room")
 	}
-	l.rememberRecord(one, workloadRecord{spec: "small"})
+	l.rememberRecord(one, "1", workloadRecord{spec: "small"})
 	for _, c := range []struct {
 		do   func()
 		left int
@@ -103,13 +103,13 @@ func TestLastRecords(t *testing.T) {
 // TestForgetKeepsReplaced forgets the record of a database whose StatefulSet is yet to be created again: the number of its pods stays.
 func TestForgetKeepsReplaced(t *testing.T) {
 	l, key := NewRecords(), Key{Manager: "m", Workload: "db"}
-	l.RememberReplaced(key, ptr.To[int32](0))
+	l.RememberReplaced(key, "1", ptr.To[int32](0))
 	l.Forget(key)
-	if got := l.Recall(key).Replaced; got == nil || *got != 0 {
+	if got := l.Recall(key, "1").Replaced; got == nil || *got != 0 {
 		t.Errorf("the number of pods is %v", got)
 	}
-	l.RememberReplaced(key, nil)
-	if got := l.Recall(key).Replaced; got != nil {
+	l.RememberReplaced(key, "1", nil)
+	if got := l.Recall(key, "1").Replaced; got != nil {
 		t.Errorf("the number of pods is still %d", *got)
 	}
 }
@@ -175,5 +175,26 @@ func TestWithTrouble(t *testing.T) {
 	}
 	if got := appendMessage(failed, "more"); !errors.Is(got, error(failed)) {
 		t.Errorf("an error that does not stall became %v", got)
+	}
+}
+
+// TestRecordsOfAnotherOwner remembers a workload of an owner that is deleted and created again: the new owner has nothing of it, and replaces it.
+func TestRecordsOfAnotherOwner(t *testing.T) {
+	l, key := NewRecords(), Key{Manager: "m", Owner: types.NamespacedName{Namespace: "a", Name: "web"}, Workload: "web"}
+	l.rememberWorkload(key, "1", remembrance{record: &workloadRecord{spec: "old"}, declined: &declinedRollback{cause: "old"}})
+	l.RememberReplaced(key, "1", ptr.To[int32](3))
+	if got := l.Recall(key, "1"); !got.Known || got.declined.cause != "old" || got.Replaced == nil {
+		t.Errorf("the owner has %+v", got)
+	}
+	if got := l.Recall(key, "2"); got.Known || got.declined.cause != "" || got.Replaced != nil {
+		t.Errorf("the next owner has %+v", got)
+	}
+	l.rememberWorkload(key, "2", remembrance{declined: &declinedRollback{cause: "new"}})
+	if got := l.Recall(key, "2"); got.Known || got.declined.cause != "new" || got.Replaced != nil {
+		t.Errorf("the next owner has %+v", got)
+	}
+	l.ForgetOwner("m", key.Owner)
+	if len(l.owners)+len(l.declined)+len(l.replaced) > 0 {
+		t.Error("a deleted owner is remembered")
 	}
 }

@@ -45,7 +45,7 @@ func InstanceKeys(pod client.Object) []string {
 // Observe reads the objects of a workload from the cache.
 func (r *Reconciler) Observe(ctx context.Context, in *Input) (*Observed, error) {
 	key := client.ObjectKey{Namespace: in.Owner.GetNamespace(), Name: in.Name}
-	seen := &Observed{At: r.Clock.Now(), Remembered: r.Records.Recall(in.Key())}
+	seen := &Observed{At: r.Clock.Now(), Remembered: r.Records.Recall(in.Key(), in.Owner.GetUID())}
 	live, err := GetOrNil(ctx, r.Client, key, &appsv1.Deployment{})
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (r *Reconciler) Observe(ctx context.Context, in *Input) (*Observed, error) 
 	}
 	if live != nil {
 		seen.Object = live
-		if seen.Pods, err = ListPods(ctx, r.Client, in.Owner, seen.Selector()); err != nil {
+		if seen.Pods, err = ListPods(ctx, r.Client, in.Owner, live.GetName(), seen.Selector()); err != nil {
 			return nil, err
 		}
 		seen.Pods, seen.canary.pods = splitPods(seen.Pods, seen.canary.name)
@@ -165,17 +165,39 @@ func listAutoscalers(ctx context.Context, c client.Client, kind string, key clie
 	return scalers.Items, nil
 }
 
-// ListPods returns the pods of an owner's that a selector selects.
-func ListPods(ctx context.Context, c client.Client, owner client.Object, selector map[string]string) ([]corev1.Pod, error) {
+// ListPods returns the pods of an owner's that the selector of a workload object selects. The cache cuts the longest labels of a pod: a pod that
+// lacks a label of the selector for that belongs to the workload object of this name by its controller.
+func ListPods(ctx context.Context, c client.Client, owner client.Object, name string, selector map[string]string) ([]corev1.Pod, error) {
 	var pods corev1.PodList
+	kept, others := map[string]string{}, map[string]string{}
+	for key, value := range selector {
+		if children.IsPodLabelKept(key) {
+			kept[key] = value
+		} else {
+			others[key] = value
+		}
+	}
 	// A selector that is kept since an adoption may have the label of the index, and its pods have it with that value.
 	instance := cmp.Or(selector[appv1.LabelInstance], owner.GetName())
 	if err := c.List(ctx, &pods, client.InNamespace(owner.GetNamespace()),
 		client.MatchingFields{IndexInstance: instance},
-		client.MatchingLabelsSelector{Selector: labels.SelectorFromSet(selector)}); err != nil {
+		client.MatchingLabelsSelector{Selector: labels.SelectorFromSet(kept)}); err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
-	return pods.Items, nil
+	return slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool {
+		for key, value := range others {
+			if is, ok := pod.Labels[key]; ok && is != value || !ok && !runsFor(&pod, name) {
+				return true
+			}
+		}
+		return false
+	}), nil
+}
+
+// runsFor reports whether the controller of a pod is the StatefulSet of a name, or a ReplicaSet of the Deployment of that name.
+func runsFor(pod *corev1.Pod, name string) bool {
+	by := metav1.GetControllerOfNoCopy(pod)
+	return by != nil && (by.Name == name || by.Name == name+"-"+pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey])
 }
 
 // observeInputs returns the observation with the inputs that the workload is built with if it is new.

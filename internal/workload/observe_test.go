@@ -1,12 +1,14 @@
 package workload
 
 import (
+	"maps"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -24,18 +26,37 @@ func TestListPods(t *testing.T) {
 	stated := pod("stated", "main", "c") // A spec may state the label of the index for its pods. They have the label of the kind, too.
 	stated.Labels[appv1.LabelApp] = "web"
 	c := newClient(t, pod("ours", "web", "a"), pod("former", "web", "b"), pod("others", "x", "a"), elsewhere, stated)
-	pods, err := ListPods(t.Context(), c, newWebApp(), map[string]string{"app": "a"})
+	pods, err := ListPods(t.Context(), c, newWebApp(), "web", map[string]string{"app": "a"})
 	if err != nil || len(pods) != 1 || pods[0].Name != "ours" {
 		t.Errorf("%v, %v", pods, err)
 	}
-	pods, err = ListPods(t.Context(), c, newWebApp(), map[string]string{"app": "c"})
+	pods, err = ListPods(t.Context(), c, newWebApp(), "web", map[string]string{"app": "c"})
 	if err != nil || len(pods) != 1 || pods[0].Name != "stated" {
 		t.Errorf("with the label of the index stated: %v, %v", pods, err)
 	}
 	// The selector of an adopted Deployment may have the label of the index, and its pods have it.
-	pods, err = ListPods(t.Context(), c, newWebApp(), map[string]string{appv1.LabelInstance: "x", "app": "a"})
+	pods, err = ListPods(t.Context(), c, newWebApp(), "web", map[string]string{appv1.LabelInstance: "x", "app": "a"})
 	if err != nil || len(pods) != 1 || pods[0].Name != "others" {
 		t.Errorf("by a selector with the label of the index: %v, %v", pods, err)
+	}
+}
+
+// TestListPodsWithoutACutLabel lists pods whose label of the selector the cache has cut: those of a ReplicaSet of the Deployment.
+func TestListPodsWithoutACutLabel(t *testing.T) {
+	pod := func(name, replicaSet string, labels map[string]string) *corev1.Pod {
+		made := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{
+			appv1.LabelInstance: "web", appsv1.DefaultDeploymentUniqueLabelKey: "5d4f",
+		}}}
+		maps.Copy(made.Labels, labels)
+		made.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: replicaSet, Controller: ptr.To(true)}}
+		return made
+	}
+	const key = "example.com/a-long-label-of-the-selector"
+	c := newClient(t, pod("has", "other", map[string]string{key: "a"}), pod("cut", "web-5d4f", nil), pod("theirs", "web-canary-5d4f", nil),
+		pod("differs", "web-5d4f", map[string]string{key: "b"}))
+	pods, err := ListPods(t.Context(), c, newWebApp(), "web", map[string]string{key: "a"})
+	if err != nil || len(pods) != 2 || pods[0].Name != "cut" || pods[1].Name != "has" {
+		t.Errorf("%v, %v", pods, err)
 	}
 }
 

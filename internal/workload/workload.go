@@ -173,13 +173,13 @@ func (r *Reconciler) rememberDecision(ctx context.Context, in *Input, want *deci
 	if ctx.Err() != nil {
 		add.declined = nil
 	}
-	r.Records.rememberWorkload(in.Key(), add)
+	r.Records.rememberWorkload(in.Key(), in.Owner.GetUID(), add)
 }
 
 // LastApplied returns the workload as it was last applied, nil if that is not known. It remembers the record of a live workload object.
 func (r *Reconciler) LastApplied(in *Input, seen *Observed) (*resource.Workload, error) {
 	workload, record, err := r.newDecider(in, seen).lastApplied()
-	r.Records.rememberWorkload(in.Key(), remembrance{record: record})
+	r.Records.rememberWorkload(in.Key(), in.Owner.GetUID(), remembrance{record: record})
 	return workload, err
 }
 
