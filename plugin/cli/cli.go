@@ -35,7 +35,7 @@ type root struct {
 	chunk int64
 }
 
-// Exit codes in addition to 0 and 1. exitError is the code for wrong arguments and flags, and, in plan and wait, for any error.
+// Exit codes in addition to 0 and 1. exitError is the code for wrong arguments and flags, and, in plan and in commands that wait, for any error.
 const (
 	exitError   = 2
 	exitTimeout = 3

@@ -65,7 +65,14 @@ func (r *root) checkFlags(cmd *cobra.Command) error {
 	return errors.Join(errs...)
 }
 
-// classifyUsage has each command return errors of its arguments and flags with the exit code of a wrong use.
+// waits reports whether a command was told to wait: 1 says then that what it waits for has failed.
+func waits(cmd *cobra.Command) bool {
+	wait, wave := cmd.Flags().Lookup("wait"), cmd.Flags().Lookup("wave")
+	return wait != nil && wait.Value.String() == "true" || wave != nil && wave.Value.String() != ""
+}
+
+// classifyUsage has each command return errors of its arguments and flags with the exit code of a wrong use, and all errors without an exit code if it
+// was told to wait.
 func (r *root) classifyUsage(cmd *cobra.Command) {
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return wrongUse(err) })
 	if count := cmd.Args; count != nil {
@@ -80,6 +87,15 @@ func (r *root) classifyUsage(cmd *cobra.Command) {
 			return nil
 		}
 		return wrongUse(check(cmd, args))
+	}
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			err := run(cmd, args)
+			if waits(cmd) {
+				err = wrongUse(err)
+			}
+			return err
+		}
 	}
 	for _, below := range cmd.Commands() {
 		r.classifyUsage(below)

@@ -178,3 +178,36 @@ func TestListed(t *testing.T) {
 		t.Errorf("all resources:\n%s", out)
 	}
 }
+
+// TestExitBeforeWait has errors before a wait begins: with --wait or --wave, they have the exit status of an error, and not of a failed rollout.
+func TestExitBeforeWait(t *testing.T) {
+	deleting := map[string]runtime.Object{"apps/web": leaving()}
+	for name, c := range map[string]struct {
+		objects map[string]runtime.Object
+		args    []string
+	}{
+		"rollback":          {nil, []string{"rollback", "web", "-y"}},
+		"rollback, deleted": {deleting, []string{"rollback", "web", "-y"}},
+		"unhold":            {nil, []string{"unhold", "web", "-y"}},
+		"promote":           {nil, []string{"promote", "web", "-y"}},
+		"resume":            {nil, []string{"resume", "web"}},
+		"refresh":           {nil, []string{"refresh", "web", "-y"}},
+		"refresh, deleted":  {deleting, []string{"refresh", "web", "-y"}},
+		"restart":           {deleting, []string{"restart", "web", "-y"}},
+		"not confirmed":     {deleting, []string{"restart", "web"}},
+	} {
+		waiting := map[string]int{"": 1, "--wait": exitError, "--wait=false": 1}
+		if c.args[0] == "refresh" {
+			waiting["--wave=1"] = exitError
+		}
+		for flag, want := range waiting {
+			args := c.args
+			if flag != "" {
+				args = append(slices.Clone(args), flag)
+			}
+			if code, out, said := newFakeServer(t, c.objects).run(t, args...); code != want {
+				t.Errorf("%s %s: exit status %d, want %d\n%s%s", name, flag, code, want, out, said)
+			}
+		}
+	}
+}
