@@ -180,5 +180,5 @@ func refusalText(err error, namespace string) string {
 	case apierrors.IsNotFound(err):
 		return "the cluster does not have the kind"
 	}
-	return "they cannot be listed: " + view.CleanText(err.Error())
+	return "they cannot be listed: " + view.ErrorText(err)
 }

@@ -132,3 +132,22 @@ func TestLargePodsOfViewer(t *testing.T) {
 		}
 	}
 }
+
+// TestNotShownHasNoAddress lists pods by a connection that breaks: what is not shown has the reason, and not the address of the API server.
+func TestNotShownHasNoAddress(t *testing.T) {
+	f := newFakeServer(t, map[string]runtime.Object{"apps/web": &appv1.App{ObjectMeta: objectMeta("web")}})
+	f.answer = func(q *http.Request, _ string) runtime.Object {
+		if strings.HasSuffix(q.URL.Path, "/pods") {
+			panic(http.ErrAbortHandler)
+		}
+		return nil
+	}
+	kind, _ := view.KindOf("app")
+	s, err := f.clients(t).readSnapshot(t.Context(), target{kind, namespaceOfTests, "web"}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Missing) != 1 || !strings.HasPrefix(s.Missing[0].Why, "they cannot be listed: ") || strings.Contains(s.Missing[0].Why, "127.0.0.1") {
+		t.Errorf("not shown: %q", s.Missing)
+	}
+}

@@ -48,7 +48,7 @@ func (r logReader) ReadLogs(ctx context.Context, kind view.Kind, namespace, name
 		case apierrors.IsForbidden(err): // The other logs are refused, too.
 			return nil, 0, err
 		case err != nil:
-			logs[i].None = view.CleanText(err.Error())
+			logs[i].None = view.ErrorText(err)
 		}
 	}
 	return logs, more, ctx.Err()

@@ -254,8 +254,8 @@ func (s *Server) proposeAction(w http.ResponseWriter, r *http.Request, a Action,
 	if wrong := a.checkValue(); wrong != "" {
 		status, problem = http.StatusBadRequest, wrong
 	} else if proposal, err := s.options.Actor.ProposeAction(r.Context(), a); err != nil {
-		if problem = strings.TrimSuffix(problem, notePlanOfNow); !strings.Contains(problem, err.Error()) {
-			problem = strings.TrimSpace(problem + " " + err.Error())
+		if problem = strings.TrimSuffix(problem, notePlanOfNow); !strings.Contains(problem, view.ErrorText(err)) {
+			problem = strings.TrimSpace(problem + " " + view.ErrorText(err))
 		}
 		if status == http.StatusOK {
 			status = statusOf(err)
@@ -285,11 +285,11 @@ func (s *Server) performAction(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, ErrChanged):
 		s.proposeAction(w, r, a, http.StatusConflict, "The resource has changed meanwhile, and nothing was done."+notePlanOfNow)
 	case errors.Is(err, ErrPartial):
-		s.proposeAction(w, r, a, statusOf(err), err.Error())
+		s.proposeAction(w, r, a, statusOf(err), view.ErrorText(err))
 	case errors.Is(err, ErrUnclear):
-		s.proposeAction(w, r, a, statusOf(err), "It is not known whether this was done: "+err.Error()+"."+notePlanOfNow)
+		s.proposeAction(w, r, a, statusOf(err), "It is not known whether this was done: "+view.ErrorText(err)+"."+notePlanOfNow)
 	case err != nil:
-		s.proposeAction(w, r, a, statusOf(err), "Nothing was done: "+err.Error())
+		s.proposeAction(w, r, a, statusOf(err), "Nothing was done: "+view.ErrorText(err))
 	default:
 		if secret, ok := s.sessionSecret(r); ok {
 			s.sessions.leaveNote(secret, s.resourcePath(a.Kind.Name, a.Namespace, a.Name), fmt.Sprintf(noteDone, actionLabel(a.Do, a.Value, "")))

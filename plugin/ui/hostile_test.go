@@ -2,9 +2,11 @@ package ui
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -75,5 +77,24 @@ func TestHugeSpec(t *testing.T) {
 	page := ask(t, viewerOf(t, c), http.MethodGet, "apps.example.com", "/app/shop/cart", nil)
 	if page.Code != http.StatusOK || page.Body.Len() > 2*maxSpec || !strings.Contains(page.Body.String(), " more lines") {
 		t.Errorf("status %d, %d bytes", page.Code, page.Body.Len())
+	}
+}
+
+// TestPagesHaveNoAddress opens pages while no connection to the API server comes about. None of them has the address, which is of the kubeconfig.
+func TestPagesHaveNoAddress(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.err = fmt.Errorf("get App cart in shop: %w", &url.Error{Op: "Get", URL: "https://10.1.2.3:6443/apis", Err: &net.OpError{
+		Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(10, 1, 2, 3), Port: 6443}, Err: syscall.ECONNREFUSED,
+	}})
+	s := listenWith(t, f, &acted{err: f.err})
+	secret, _ := s.sessions.startSession(s.NewCode(), "")
+	for path, form := range map[string]url.Values{
+		"": nil, "app/shop/cart": nil, "plan?of=app/shop/cart": nil, "plan": {"text": {"kind: App"}}, "app/shop/cart/pause": {"version": {"7"}},
+	} {
+		text := visit(s, secret, path, form).Body.String()
+		if !strings.Contains(text, "connection refused") || strings.Contains(text, "10.1.2.3") || strings.Contains(text, "6443") {
+			t.Errorf("%q:\n%s", path, text)
+		}
 	}
 }

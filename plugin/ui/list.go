@@ -201,7 +201,7 @@ func (s *Server) addList(data map[string]any, chosen choice, list *view.List, er
 	again.refresh = !chosen.refresh
 	data["Again"] = again.encodeQuery()
 	if err != nil {
-		data["Problem"] = view.CleanText(err.Error())
+		data["Problem"] = view.ErrorText(err)
 		return
 	}
 	var rows []*view.Row

@@ -49,7 +49,7 @@ func (s *Server) logsPage(w http.ResponseWriter, r *http.Request) {
 	data["Back"], data["Title"] = s.resourcePath(kind.Name, namespace, name), "Logs: "+kind.Name+" "+namespace+"/"+name
 	found, more, err := s.options.Logs.ReadLogs(r.Context(), kind, namespace, name, o)
 	if err != nil {
-		status, data["Problem"] = statusOf(err), view.CleanText(err.Error())
+		status, data["Problem"] = statusOf(err), view.ErrorText(err)
 	}
 	items := make([]logItem, len(found))
 	for i := range found {

@@ -190,12 +190,12 @@ var questions = map[view.Group]string{
 // addResource adds the data of a resource, or the reason why there is none.
 func (s *Server) addResource(r *http.Request, data map[string]any, kind view.Kind, found *view.Snapshot, err error) {
 	if err != nil {
-		data["Problem"] = view.CleanText(err.Error())
+		data["Problem"] = view.ErrorText(err)
 		return
 	}
 	text, err := specText(found)
 	if err != nil {
-		data["Problem"] = view.CleanText(err.Error())
+		data["Problem"] = view.ErrorText(err)
 	}
 	data["Spec"], data["Now"] = text, s.options.Now()
 	data["Why"], data["Tree"] = view.WhyOf(found, 0), view.TreeOf(found, view.TreeOptions{Limit: maxAlike})

@@ -18,7 +18,7 @@ func (s *Server) planPage(w http.ResponseWriter, r *http.Request) {
 	if of := r.URL.Query().Get("of"); of != "" {
 		text, err := s.draftText(r, of)
 		if err != nil {
-			status, data["Problem"] = statusOf(err), err.Error()
+			status, data["Problem"] = statusOf(err), view.ErrorText(err)
 		}
 		data["Text"], data["Hidden"] = text, text == "" && err == nil
 	}
@@ -55,7 +55,7 @@ func (s *Server) showPlan(w http.ResponseWriter, r *http.Request) {
 	text := strings.ReplaceAll(r.PostFormValue("text"), "\r\n", "\n")
 	data["Text"] = text
 	if proposal, err := s.options.Actor.PlanText(r.Context(), text); err != nil {
-		status, data["Problem"] = statusOf(err), err.Error()
+		status, data["Problem"] = statusOf(err), view.ErrorText(err)
 	} else {
 		data["Proposal"] = proposal
 	}
