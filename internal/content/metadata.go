@@ -36,8 +36,9 @@ type metadata struct {
 	namespace string
 	reader    cache.Cache
 	synced    func() bool
-	// trouble is why the last list or watch failed, nil once anything was heard since.
+	// trouble is why a list or watch failed at the time failed, nil once the watch works again.
 	trouble error
+	failed  time.Time
 	// waited is set where a resource went on without the first list.
 	waited bool
 }
@@ -163,10 +164,33 @@ func (w *Watch) noteTrouble(m *metadata, err error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	m.failed = w.opts.Clock.Now()
 	if m.trouble == nil {
 		m.trouble = err
 		w.wakeAll(m.namespace)
+		if w.ctx != nil {
+			w.caches.Go(func() { w.awaitRecovery(m) })
+		}
 	}
+}
+
+// recovery is the time without a failure after which a watch in trouble works again: client-go tries a list again after a minute at most.
+const recovery = 2 * time.Minute
+
+// awaitRecovery waits until a watch is in trouble no longer, or the manager ends.
+func (w *Watch) awaitRecovery(m *metadata) {
+	_ = wait.PollUntilContextCancel(w.ctx, recovery/12, false, func(context.Context) (bool, error) { return w.endTrouble(m), nil })
+}
+
+// endTrouble ends the trouble of a watch that has not failed for a time, and reports whether the watch is in no trouble. An event ends the trouble
+// at once; a namespace without objects of the kind has none.
+func (w *Watch) endTrouble(m *metadata) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if m.trouble != nil && w.opts.Clock.Since(m.failed) >= recovery {
+		w.noteWorking(m)
+	}
+	return m.trouble == nil
 }
 
 // noteWorking notes that a watch works.

@@ -132,9 +132,9 @@ func (w *Watch) Register(kind string, queue Queue) {
 	w.queues[kind] = queue
 }
 
-// Follow requeues a resource when one of the objects changes; objects replaces the earlier list. The error is why an object cannot be
-// watched.
-func (w *Watch) Follow(ctx context.Context, name Owner, objects []Object) error {
+// Follow requeues a resource when one of the objects changes; objects replaces the earlier list. It returns why objects cannot be watched, by
+// their kinds.
+func (w *Watch) Follow(ctx context.Context, name Owner, objects []Object) map[string]error {
 	if w.foresight != nil {
 		return nil
 	}
@@ -143,12 +143,13 @@ func (w *Watch) Follow(ctx context.Context, name Owner, objects []Object) error 
 	for _, o := range objects {
 		scopes[o.Kind] = w.scopeOf(o)
 	}
+	unwatched := map[string]error{}
 	for _, kind := range slices.Sorted(maps.Keys(scopes)) {
 		if err := w.ensureWatched(ctx, scopes[kind]); err != nil {
-			return err
+			unwatched[kind] = err
 		}
 	}
-	return nil
+	return unwatched
 }
 
 // Forget ends the following of a resource. Nobody follows anything in a nil watch.

@@ -139,6 +139,23 @@ func TestWake(t *testing.T) {
 		}, "web 0s"},
 		{"a failure that passes", func() { w.noteTrouble(m, errors.New("refused")) }, ""},
 		{"the right is given", func() { w.noteEvent(m, "ConfigMap", version(other, 2), false) }, "web 0s"},
+		{"the right is withdrawn again", func() {
+			w.noteTrouble(m, apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "", errors.New("no")))
+		}, "web 0s"},
+		{"it still fails", func() {
+			clk.SetTime(clk.Now().Add(recovery - time.Second))
+			w.noteTrouble(m, apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "", errors.New("no")))
+			clk.SetTime(clk.Now().Add(recovery - time.Second))
+			if w.endTrouble(m) {
+				t.Error("a watch that fails is in no trouble")
+			}
+		}, ""},
+		{"the right is given, and there is no object", func() {
+			clk.SetTime(clk.Now().Add(time.Second))
+			if !w.endTrouble(m) {
+				t.Error("a watch that has not failed for a time is in trouble")
+			}
+		}, "web 0s"},
 		{"it is followed no more", func() { w.Forget(web); w.noteEvent(m, "ConfigMap", version(settings, 6), false) }, ""},
 	} {
 		q.woken = nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -133,16 +134,26 @@ type contentReader struct {
 	watch *content.Watch
 	in    *Input
 	seen  *Observed
+	// unwatched are the kinds of which no object can be watched: their content is not read, and that of the others is.
+	unwatched map[string]error
 	*contentRead
 }
+
+func (r contentReader) isWatched(ref resource.ConfigReference) bool { return r.unwatched[ref.Kind] == nil }
 
 // readContent reads the content that decideSpec needs, as far as a change of it is due. The error is reconciler.PostponedError while a
 // new spec waits for the ConfigMaps of the same apply.
 func readContent(ctx context.Context, watch *content.Watch, in *Input, seen *Observed, ask *contentNeed) (*contentRead, error) {
-	r := contentReader{watch, in, seen, &contentRead{need: ask, found: map[string]foundContent{}}}
+	r := contentReader{watch: watch, in: in, seen: seen, contentRead: &contentRead{need: ask, found: map[string]foundContent{}}}
 	owner := in.contentOwner()
-	if err := watch.Follow(ctx, owner, r.followedObjects()); err != nil {
-		return r.contentRead, r.noteTrouble(ctx, err)
+	r.unwatched = watch.Follow(ctx, owner, r.followedObjects())
+	for _, kind := range slices.Sorted(maps.Keys(r.unwatched)) {
+		if err := r.noteTrouble(ctx, r.unwatched[kind]); err != nil {
+			return nil, err
+		}
+	}
+	if !slices.ContainsFunc(ask.refs, r.isWatched) && len(r.unwatched) > 0 {
+		return r.contentRead, nil
 	}
 	if pause := watch.PauseSpec(owner, ask.specChanged && !in.Paused && len(ask.refs) > 0); pause > 0 {
 		return nil, &reconciler.PostponedError{After: pause}
@@ -202,6 +213,9 @@ func (r contentReader) readDue(ctx context.Context) error {
 	var late []content.Object
 	for i := range r.need.refs {
 		ref := &r.need.refs[i]
+		if !r.isWatched(*ref) {
+			continue
+		}
 		known, follows := r.need.recorded.Objects[ref.ID()]
 		trusted := ""
 		if follows && !r.need.specChanged && !r.need.inCanary {

@@ -327,6 +327,31 @@ func TestConfigRolloutForbiddenInOneNamespace(t *testing.T) {
 	}
 }
 
+// TestConfigRolloutWithoutSecrets has a manager that follows Secrets, and may not watch those of the namespace: ConfigMaps are followed, and a
+// condition has the cause.
+func TestConfigRolloutWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	plane.Start(t, ns, harness.WithSecrets(), harness.WithFault(func(q harness.Request, send func() (*http.Response, error)) (*http.Response, error) {
+		if q.Namespace == ns && q.Resource == "secrets" {
+			return harness.Answer(apierrors.NewForbidden(schema.GroupResource{Resource: q.Resource}, q.Name, errors.New("no right"))), nil
+		}
+		return send()
+	}))
+	app, config := newFollower(ns, "web"), newConfigMap(ns, "settings", map[string]string{"level": "1"})
+	app.Spec.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "login"}}}}
+	plane.Create(t, config, app)
+	plane.Stands(t, app, "ConfigFollowed=False/Forbidden", "Applied=True")
+	d := deployment(app)
+	plane.Read(t, d)
+	completeRollout(t, d)
+	plane.Stands(t, app, "Ready=True")
+	sum := d.Spec.Template.Annotations[appv1.AnnotationConfig]
+	setData(t, config, "level", "2")
+	awaitConfigSum(t, d, sum)
+	plane.Stands(t, app, "ConfigFollowed=False/Forbidden", "Applied=True")
+}
+
 // TestConfigRolloutForbidden takes the right to ConfigMaps away. A condition tells of it, and all else goes on; once the right is
 // there, content is followed.
 func TestConfigRolloutForbidden(t *testing.T) {
