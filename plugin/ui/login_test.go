@@ -3,6 +3,7 @@ package ui
 import (
 	"html"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strings"
@@ -48,6 +49,30 @@ func TestLoginStaysHere(t *testing.T) {
 		}
 		if strings.ContainsAny(s.addressOf(to), "\r\n\"<>; ") {
 			t.Errorf("%q leads to %s", to, s.addressOf(to))
+		}
+	}
+}
+
+// TestHostOfPort asks by hosts with and without a port. Browsers name no port 80, and any other one.
+func TestHostOfPort(t *testing.T) {
+	t.Parallel()
+	for port, hosts := range map[string]map[string]bool{
+		"80": {
+			"127.0.0.1": true, "localhost": true, "127.0.0.1:80": true, "localhost:80": true, "evil.example": false, "evil.example:80": false,
+			"127.0.0.1:8080": false, "127.0.0.1.evil.example": false, "": false,
+		},
+		"8080": {"127.0.0.1": false, "localhost": false, "127.0.0.1:80": false, "127.0.0.1:8080": true, "localhost:8080": true, "evil.example:8080": false},
+	} {
+		s := listen(t, newFake())
+		s.port = port
+		for host, known := range hosts {
+			r := httptest.NewRequest(http.MethodGet, "http://localhost/style.css", http.NoBody)
+			r.Host = host
+			w := httptest.NewRecorder()
+			s.handler.ServeHTTP(w, r)
+			if want := map[bool]int{true: http.StatusOK, false: http.StatusMisdirectedRequest}[known]; w.Code != want {
+				t.Errorf("on port %s, as %q: %d, want %d", port, host, w.Code, want)
+			}
 		}
 	}
 }

@@ -237,7 +237,11 @@ func (s *Server) noteUse() { s.last.Store(s.options.Now().UnixNano()) }
 // checkHost refuses requests under another name, as a page of another site sends them once its name leads here.
 func (s *Server) checkHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Host != "127.0.0.1:"+s.port && r.Host != "localhost:"+s.port {
+		host := r.Host
+		if s.port == "80" { // Browsers leave it out.
+			host = strings.TrimSuffix(host, ":80") + ":80"
+		}
+		if host != "127.0.0.1:"+s.port && host != "localhost:"+s.port {
 			http.Error(w, "This server answers only as 127.0.0.1 and localhost.", http.StatusMisdirectedRequest)
 			return
 		}
