@@ -149,9 +149,9 @@ func RunsOf(s *Snapshot) *Runs {
 		}
 		all.Runs = append(all.Runs, run)
 	}
-	for _, job := range jobs {
+	for i, job := range jobs {
 		if len(all.Runs) == maxRuns {
-			all.More = len(jobs) - maxRuns
+			all.More = len(jobs) - i
 			break
 		}
 		all.Runs = append(all.Runs, s.describeRun(job))

@@ -155,6 +155,27 @@ func TestRuns(t *testing.T) {
 	}
 }
 
+// TestNoRunVanishes counts the runs that are shown and those that are not, with and without the row of a last run whose Job is gone.
+func TestNoRunVanishes(t *testing.T) {
+	for _, number := range []int{maxRuns - 1, maxRuns, maxRuns + 1, 2 * maxRuns} {
+		for gone, rows := range map[bool]int{false: number, true: number + 1} {
+			s := tasks()["ready"]
+			s.Jobs = nil
+			for n := range number {
+				job, _ := newRun(n+10, time.Duration(n)*time.Minute, &batchv1.JobCondition{Type: batchv1.JobComplete}, running)
+				s.Jobs = append(s.Jobs, job)
+			}
+			s.Resource.Schedule.Last = &appv1.TaskRun{Job: s.Jobs[0].Name, Result: appv1.TaskSucceeded}
+			if gone {
+				s.Resource.Schedule.Last.Job = "report-gone"
+			}
+			if runs := RunsOf(s); len(runs.Runs) != min(rows, maxRuns) || len(runs.Runs)+runs.More != rows {
+				t.Errorf("of %d Jobs, gone %t: %d runs, and %d more, want %d in all", number, gone, len(runs.Runs), runs.More, rows)
+			}
+		}
+	}
+}
+
 // TestProgressOfTasks waits for the run that goes on, and for the status of a run that has ended.
 func TestProgressOfTasks(t *testing.T) {
 	all := tasks()
