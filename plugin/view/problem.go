@@ -1,7 +1,6 @@
 package view
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -62,7 +61,7 @@ func requestFailure(err error) string {
 		return failedCertificate
 	case errors.As(err, &name):
 		return failedName
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timed) && timed.Timeout():
+	case errors.As(err, &timed) && timed.Timeout():
 		return failedTime
 	case errors.As(err, &number):
 		return number.Error()
