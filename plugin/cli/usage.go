@@ -65,7 +65,7 @@ func (r *root) checkFlags(cmd *cobra.Command) error {
 	return errors.Join(errs...)
 }
 
-// waits reports whether a command was told to wait: 1 says then that what it waits for has failed.
+// waits reports whether a command was told to wait: the exit code 1 is for a failed rollout then.
 func waits(cmd *cobra.Command) bool {
 	wait, wave := cmd.Flags().Lookup("wait"), cmd.Flags().Lookup("wave")
 	return wait != nil && wait.Value.String() == "true" || wave != nil && wave.Value.String() != ""

@@ -130,7 +130,7 @@ type followed struct {
 	// over ends a topic without pages, left is when its last page was closed. The hub's mutex guards both.
 	over *time.Timer
 	left time.Time
-	// opened is the number of the page that was opened last, bytes the size of what is kept. The hub's mutex guards them, too.
+	// opened is the number of the page that was opened last, bytes the size of the state that is kept. The hub's mutex guards them, too.
 	opened, bytes int
 
 	mu     sync.Mutex

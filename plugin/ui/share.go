@@ -112,8 +112,8 @@ func yieldedFor(session string, resources []*followed) *followed {
 	})
 }
 
-// makeBytes makes room for what was read of a resource, and reports whether there is room. It ends the resource that was left first, or else one of
-// the reader who has most, which may be the one that was read.
+// makeBytes makes room for the read state of a resource, and reports whether there is room. It ends the resource that was left first, or else a resource
+// of the reader who has most, which may be the same resource.
 func (h *hub) makeBytes(f *followed, read *view.Snapshot) bool {
 	if h.limits.bytes == 0 || read == nil {
 		return true

@@ -233,7 +233,7 @@ type stream struct {
 	state  *connection
 }
 
-// stateEvent returns the event that says how the page is connected, empty if the page has received it.
+// stateEvent returns the event with the connection of the page, empty if the page has received it.
 func (s *stream) stateEvent(c content) ([]byte, error) {
 	var text bytes.Buffer
 	now := connection{Connected: c.state.Away.IsZero(), Text: c.state.connectionText()}

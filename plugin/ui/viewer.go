@@ -38,7 +38,7 @@ const (
 	// viewerReads is how many resources a second are read, viewerBurst how many at once after a quiet time. A read takes up to 13 requests, and the
 	// watches of a resource that nobody followed before about as many.
 	viewerReads, viewerBurst = 10, 20
-	// viewerAtOnce is how many resources are read at once: a read takes several times the memory of what it reads.
+	// viewerAtOnce is how many resources are read at once: a read takes several times the memory of its objects.
 	viewerAtOnce = 2
 	// viewerAge is how old a resource on a page may be. The watched parts are newer.
 	viewerAge = 10 * time.Second

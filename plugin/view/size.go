@@ -19,7 +19,7 @@ type reference struct {
 // mapEntry is what an entry of a map takes about, apart from its key and its value.
 const mapEntry = 16
 
-// sizeBelow returns about how many bytes a value refers to, without those of the value itself.
+// sizeBelow returns about how many bytes a value refers to, without the size of the value itself.
 func sizeBelow(v reflect.Value, counted map[reference]bool) int {
 	n := 0
 	switch v.Kind() {
