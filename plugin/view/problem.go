@@ -16,7 +16,7 @@ const (
 	failedName        = "the name of the API server is not found"
 	failedTime        = "the API server has not answered in time"
 	failedEnd         = "the connection to the API server has ended"
-	failedOther       = "the API server cannot be reached; a command, such as \"kubectl happ list\", says why"
+	failedOther       = "the API server cannot be reached; the commands of the plug-in say why"
 )
 
 // ErrorText returns the words of an error as a page shows them: without the address of the API server, and without what gets the credentials, which are of the
