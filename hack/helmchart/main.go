@@ -64,7 +64,11 @@ func run(folder, version, image string) error {
 	if err != nil {
 		return err
 	}
+	if manager := base["Deployment/app-operator-controller-manager"]; !strings.Contains(manager, "value: "+memoryLimit) || !strings.Contains(manager, "memory: "+containerLimit) {
+		return fmt.Errorf("the manager has another GOMEMLIMIT than %s, or another memory limit than %s", memoryLimit, containerLimit)
+	}
 	files["values.yaml"], files["values.schema.json"] = values, schema
+	files[filepath.Join("templates", "_helpers.tpl")] = helpers
 	for id, by := range affects {
 		if strings.HasPrefix(id, "Namespace/") {
 			continue // Helm installs into an existing namespace.
@@ -194,6 +198,34 @@ var (
 	resources = regexp.MustCompile(`\n        resources:\n(          .*\n)+`)
 )
 
+// schedulingValues are the values of all pods, by their fields in the spec of a pod.
+var schedulingValues = []string{"affinity", "imagePullSecrets", "nodeSelector", "priorityClassName", "tolerations"}
+
+func scheduling() string {
+	var b strings.Builder
+	for _, value := range schedulingValues {
+		b.WriteString(whereNotEmpty(value))
+	}
+	return b.String()
+}
+
+// memoryLimit is GOMEMLIMIT in the Deployment of the manager, whose memory limit is containerLimit.
+const memoryLimit, containerLimit = "450MiB", "512Mi"
+
+// helpers has the template of GOMEMLIMIT: that of the Deployment for its own memory limit and for a limit without a usual unit, and else nine tenths
+// of the limit, in bytes.
+const helpers = `{{- define "app-operator.memoryLimit" -}}
+{{- $limit := dig "limits" "memory" "" .Values.resources | toString -}}
+{{- $unit := regexFind "[A-Za-z]+$" $limit -}}
+{{- if and (regexMatch "^[0-9]+(Mi|Gi|M|G)$" $limit) (ne $limit "` + containerLimit + `") -}}
+{{- $bytes := get (dict "Mi" 1048576 "Gi" 1073741824 "M" 1000000 "G" 1000000000) $unit | int64 -}}
+{{- div (mul (trimSuffix $unit $limit | int64) $bytes 9) 10 -}}
+{{- else -}}
+` + memoryLimit + `
+{{- end -}}
+{{- end -}}
+`
+
 // whereNotEmpty returns a line that adds a value to the spec of pods, where it is not empty.
 func whereNotEmpty(value string) string {
 	return fmt.Sprintf("\n{{- with .Values.%[1]s }}{{ dict %[1]q . | toYaml | nindent 6 }}{{- end }}", value)
@@ -210,7 +242,7 @@ func parametrize(text string) string {
 		"app.kubernetes.io/managed-by: kustomize", "app.kubernetes.io/managed-by: {{ .Release.Service }}",
 	).Replace(text)
 	if strings.Contains(text, "\nkind: Deployment\n") {
-		text = strings.Replace(text, "\n      serviceAccountName:", whereNotEmpty("imagePullSecrets")+whereNotEmpty("tolerations")+"\n      serviceAccountName:", 1)
+		text = strings.Replace(text, "\n      serviceAccountName:", scheduling()+"\n      serviceAccountName:", 1)
 	}
 	if strings.Contains(text, "\nkind: Deployment\n") && strings.Contains(text, "\n        name: manager\n") {
 		text = strings.Replace(text, "\n        env:\n", "\n{{- with .Values.args }}{{ toYaml . | nindent 8 }}{{- end }}\n        env:\n", 1)
@@ -218,6 +250,7 @@ func parametrize(text string) string {
 		text = strings.Replace(text, "\n        image: ", `
 {{- range $name, $value := omit .Values.env "GOGC" "GOMEMLIMIT" }}{{ list (dict "name" $name "value" $value) | toYaml | nindent 8 }}{{- end }}
         image: `, 1)
+		text = strings.Replace(text, `default "`+memoryLimit+`"`, `default (include "app-operator.memoryLimit" .)`, 1)
 		text = resources.ReplaceAllString(text, "\n        resources: {{- toYaml .Values.resources | nindent 10 }}\n")
 	}
 	if strings.Contains(text, "\nkind: CustomResourceDefinition\n") {
@@ -242,11 +275,14 @@ const podValues = `
 # Further flags of the manager, such as --namespace-cache-mib=64. docs/operations.md lists them.
 args: []
 
-# Further variables of the manager, and other values of GOGC and GOMEMLIMIT. GOMEMLIMIT is nine tenths of the memory limit.
+# Further variables of the manager, and other values of GOGC and GOMEMLIMIT. GOMEMLIMIT follows the memory limit: nine tenths of it.
 env: {}
 
 # Of the pods of the manager and of the viewer.
+affinity: {}
 imagePullSecrets: []
+nodeSelector: {}
+priorityClassName: ""
 tolerations: []
 
 # Requests and limits of the manager. docs/scale.md has the memory for many Apps.
@@ -269,6 +305,7 @@ func valuesOf(names []string, image, manager string) (values, schema string, err
 	list := func(item map[string]any) map[string]any { return map[string]any{"type": "array", "items": item} }
 	properties := map[string]map[string]any{
 		"image": text, "viewerProxy": text, "args": list(text), "resources": object, "tolerations": list(object),
+		"affinity": object, "nodeSelector": {"type": "object", "additionalProperties": text}, "priorityClassName": text,
 		"imagePullSecrets": list(map[string]any{"type": "object", "required": []string{"name"}, "properties": map[string]any{"name": text}}),
 		// What a component or the operator sets.
 		"env": {"type": "object", "additionalProperties": text, "propertyNames": map[string]any{

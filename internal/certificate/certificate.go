@@ -9,12 +9,14 @@ package certificate
 import (
 	"bytes"
 	"context"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -135,26 +137,19 @@ func (k *Keeper) renewExpiring(secret *corev1.Secret, now time.Time) (bool, erro
 		ExtKeyUsages: &[]x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	data, soon := secret.Data, now.Add(k.opts.Ahead)
-	var signing *rotator.KeyPairArtifacts
-	var err error
-	if isValidCert(data[keyAuthority], data[keyAuthority], data[keySigning], maker.CAName, nil, soon) {
-		hosted := true
-		for _, host := range k.opts.Hosts {
-			hosted = hosted && isValidCert(data[keyAuthority], data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey], host, maker.ExtKeyUsages, soon)
-		}
-		if hosted {
-			return false, nil
-		}
-		signing, err = readAuthority(data)
-	} else {
-		if signing, err = maker.CreateCACert(now.Add(-backdated), now.Add(k.opts.Authority)); err == nil {
-			secret.Data = map[string][]byte{
-				keyFormer: data[keyAuthority], keyAuthority: signing.CertPEM, keySigning: signing.KeyPEM,
-			}
-		}
+	valid := isValidCert(data[keyAuthority], data[keyAuthority], data[keySigning], maker.CAName, nil, soon)
+	if valid && !slices.ContainsFunc(k.opts.Hosts, func(host string) bool {
+		return !isValidCert(data[keyAuthority], data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey], host, maker.ExtKeyUsages, soon)
+	}) {
+		return false, nil
 	}
-	if err != nil {
-		return false, err
+	signing, usable := readAuthority(data)
+	if !valid || !usable {
+		var err error
+		if signing, err = maker.CreateCACert(now.Add(-backdated), now.Add(k.opts.Authority)); err != nil {
+			return false, err
+		}
+		secret.Data = map[string][]byte{keyFormer: data[keyAuthority], keyAuthority: signing.CertPEM, keySigning: signing.KeyPEM}
 	}
 	cert, key, err := maker.CreateCertPEM(signing, now.Add(-backdated), now.Add(k.opts.Validity))
 	if err != nil {
@@ -170,18 +165,14 @@ func isValidCert(authority, cert, key []byte, host string, usages *[]x509.ExtKey
 	return ok && err == nil
 }
 
-// readAuthority reads an authority that is known to be valid.
-func readAuthority(data map[string][]byte) (*rotator.KeyPairArtifacts, error) {
+// readAuthority returns the authority, and whether it can sign: an authority of others may have a key of another kind, and is replaced.
+func readAuthority(data map[string][]byte) (*rotator.KeyPairArtifacts, bool) {
 	pair, err := tls.X509KeyPair(data[keyAuthority], data[keySigning])
 	if err != nil {
-		return nil, err
+		return nil, false
 	}
-	block, _ := pem.Decode(data[keySigning])
-	key, err := x509.ParsePKCS1PrivateKey(block.Bytes)
-	if err != nil {
-		return nil, err
-	}
-	return &rotator.KeyPairArtifacts{Cert: pair.Leaf, Key: key, CertPEM: data[keyAuthority], KeyPEM: data[keySigning]}, nil
+	key, ok := pair.PrivateKey.(*rsa.PrivateKey)
+	return &rotator.KeyPairArtifacts{Cert: pair.Leaf, Key: key, CertPEM: data[keyAuthority], KeyPEM: data[keySigning]}, ok
 }
 
 // writeSecret stores the Secret. If another replica was quicker, the watch delivers the Secret of that replica.

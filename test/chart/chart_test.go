@@ -176,7 +176,8 @@ func TestValuesOfPods(t *testing.T) {
 	base := []string{"template", release, folder, "--namespace", harness.SystemNamespace, "--set", "viewer=true,certManager=true"}
 	want := objects(t, command(t, "bin/helm", base...))
 	got := objects(t, command(t, "bin/helm", append(slices.Clone(base),
-		"--set-json", `args=["--namespace-cache-mib=64"]`, "--set-string", "env.GOMEMLIMIT=900MiB", "--set-string", "env.HTTPS_PROXY=http://proxy:80",
+		"--set-json", `args=["--namespace-cache-mib=64"]`, "--set-string", "env.HTTPS_PROXY=http://proxy:80",
+		"--set", "nodeSelector.infra=yes,priorityClassName=high", "--set-json", `affinity={"nodeAffinity":{}}`,
 		"--set", "resources.limits.memory=1Gi", "--set-json", `tolerations=[{"key":"infra","operator":"Exists"}]`, "--set", "imagePullSecrets[0].name=mirror")...))
 	podSpec := func(name string) map[string]any {
 		t.Helper()
@@ -188,6 +189,8 @@ func TestValuesOfPods(t *testing.T) {
 	}
 	for _, name := range []string{"app-operator-controller-manager", "app-operator-viewer"} {
 		podSpec(name)["tolerations"] = []any{map[string]any{"key": "infra", "operator": "Exists"}}
+		podSpec(name)["nodeSelector"], podSpec(name)["priorityClassName"] = map[string]any{"infra": "yes"}, "high"
+		podSpec(name)["affinity"] = map[string]any{"nodeAffinity": map[string]any{}}
 		podSpec(name)["imagePullSecrets"] = []any{map[string]any{"name": "mirror"}}
 	}
 	manager := podSpec("app-operator-controller-manager")["containers"].([]any)[0].(map[string]any)
@@ -196,17 +199,35 @@ func TestValuesOfPods(t *testing.T) {
 	env := manager["env"].([]any)
 	for i := range env {
 		if variable := env[i].(map[string]any); variable["name"] == "GOMEMLIMIT" {
-			variable["value"] = "900MiB"
+			variable["value"] = "966367641" // Nine tenths of a GiB.
 		}
 	}
 	manager["env"] = append(env, map[string]any{"name": "HTTPS_PROXY", "value": "http://proxy:80"})
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)
 	}
-	for _, refused := range []string{"env.WATCH_NAMESPACE=shop", "env.POD_NAMESPACE=shop", "env.ENABLE_WEBHOOKS=false", "nodeSelector.infra=yes"} {
+	for _, refused := range []string{"env.WATCH_NAMESPACE=shop", "env.POD_NAMESPACE=shop", "env.ENABLE_WEBHOOKS=false", "hostNetwork=true"} {
 		cmd := exec.Command(filepath.Join(harness.Root(), "bin/helm"), append(slices.Clone(base), "--set-string", refused)...)
 		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "values don't meet the specifications of the schema") {
 			t.Errorf("--set %s: %v: %.300s", refused, err, out)
+		}
+	}
+}
+
+// TestMemoryLimit sets the memory limit of the manager: GOMEMLIMIT follows, unless it is set, or the limit has no usual unit.
+func TestMemoryLimit(t *testing.T) {
+	for set, want := range map[string]string{
+		"resources.limits.memory=512Mi":                      "450MiB",
+		"resources.limits.memory=2Gi":                        "1932735283",
+		"resources.limits.memory=1000M":                      "900000000",
+		"resources.limits.memory=1073741824":                 "450MiB",
+		"resources.limits=null":                              "450MiB",
+		"resources.limits.memory=2Gi,env.GOMEMLIMIT=off":     "off",
+		"resources.limits.memory=100Gi,env.GOMEMLIMIT=90GiB": "90GiB",
+	} {
+		out := command(t, "bin/helm", "template", release, folder, "--namespace", harness.SystemNamespace, "--set", set)
+		if !strings.Contains(string(out), "- name: GOMEMLIMIT\n          value: \""+want+"\"\n") {
+			t.Errorf("--set %s: no %s in the Deployment", set, want)
 		}
 	}
 }
