@@ -15,8 +15,8 @@ import (
 	"huolala.cn/app-operator/resource"
 )
 
-// retainPrevious lets the volumes and Secrets of databases by earlier names outlive them if the spec says so now, whatever it said
-// when they were made. Until that is done, they are not removed.
+// retainPrevious lets the volumes and Secrets of databases by earlier names outlive them if the present spec retains them, whatever
+// the spec was when they were made. Until that is done, they are not removed.
 func (r *CloudManagerReconciler) retainPrevious(ctx context.Context, plan *tiers.Plan) error {
 	if !plan.RetainsPrevious() {
 		return nil

@@ -290,7 +290,7 @@ func (s *Deps) keptPods(ctx context.Context, found *apply.Outcome) int32 {
 	before, ok := found.Before.(*appsv1.Deployment)
 	after, changed := found.After.(*appsv1.Deployment)
 	if !ok || !changed || before.Status.Replicas == before.Status.UpdatedReplicas && before.Status.ObservedGeneration >= before.Generation {
-		return 0 // All of them run what is to change.
+		return 0 // All of them run the present template.
 	}
 	selector, err := metav1.LabelSelectorAsSelector(before.Spec.Selector)
 	if err != nil {

@@ -90,7 +90,7 @@ func (p *defaultsPlan) addEffects(ctx context.Context, item runtime.Object) bool
 	if client.IgnoreNotFound(err) != nil {
 		return false
 	}
-	if !metav1.IsControlledBy(live, obj) { // Its pods are those of others.
+	if !metav1.IsControlledBy(live, obj) { // Its pods belong to others.
 		live = &appsv1.Deployment{}
 	}
 	used, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])

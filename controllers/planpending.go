@@ -46,7 +46,7 @@ func (s *Deps) reportPending(ctx context.Context, k *kind, obj reconciler.Resour
 		s.retryPending(status, report)
 		return
 	}
-	made.Paused = false // The status says so.
+	made.Paused = false // The status has it.
 	status.Pending = append([]string{made.Summary()}, made.Lines(maxPending-1, maxPendingLine)...)
 	if counts > 0 {
 		report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, counts)
@@ -62,7 +62,7 @@ func (s *Deps) retryPending(status *appv1.CommonStatus, report *reconciler.Repor
 	report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, workload.Unwatched)
 }
 
-// obstacle returns whether a request of a dry run has failed, so that its plan says little, and for how long the plan counts where an obstacle is
+// obstacle returns whether a request of a dry run has failed, so that its plan lacks objects, and for how long the plan counts where an obstacle is
 // not watched, 0 for until an event.
 func (d *dryRun) obstacle() (failed bool, counts time.Duration) {
 	errs := []error{d.err}

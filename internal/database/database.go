@@ -268,7 +268,7 @@ func fitVolumes(seen view, w *resource.Workload, how workload.How) (fitting *res
 	return w, grows, nil
 }
 
-// buildRequest asks for the database's objects, and says what is in the way of some of them. It is nil where none is to be made.
+// buildRequest returns the request for the database's objects, and the obstacle to some of them. The request is nil where no object is made.
 func (db *database) buildRequest(ctx context.Context, seen view, w *resource.Workload, how workload.How, grows bool) (*apply.Request, error) {
 	claims, unguarded, unlisted := db.wantedClaims(ctx, seen, w)
 	req := workload.NewRequest(db.in)
@@ -289,7 +289,7 @@ func (db *database) buildRequest(ctx context.Context, seen view, w *resource.Wor
 	if trouble != nil && !remains && seen.ownSet() == nil {
 		return nil, trouble
 	}
-	// A StatefulSet that wants more claims than can be looked at stays as it is.
+	// A StatefulSet with more claims than can be listed stays as it is.
 	startable = unlisted == nil && (seen.ownSet() != nil || startable)
 	for _, obj := range w.Objects() {
 		child := apply.Object{Desired: obj, Live: seen.Observed.LiveObject(obj), StatedLabels: w.StatedLabels(obj)}

@@ -72,7 +72,7 @@ type canaryDecision struct {
 	stalled bool
 }
 
-// canarySpec returns the valid canary that the spec asks for, nil for none.
+// canarySpec returns the valid canary of the spec, nil for none.
 func (in *Input) canarySpec() *appv1.CanarySpec {
 	if !in.Kind.Serves || in.Undecodable != nil || len(in.Errs) > 0 {
 		return nil
@@ -309,7 +309,7 @@ func (c decider) runsInCanary(present *builtSpec) bool {
 	return err == nil && is.SameTemplate(&present.inputs)
 }
 
-// abortCause returns why a canary of the present spec is to be aborted, empty if it is not: a user asks for it, or the canary has missed
+// abortCause returns why a canary of the present spec is to be aborted, empty if it is not: a user requests it, or the canary has missed
 // its deadline and a rollout that stalls is to be rolled back.
 func (c decider) abortCause() string {
 	canary := &c.seen.canary
@@ -322,7 +322,7 @@ func (c decider) abortCause() string {
 	return ""
 }
 
-// isPromoted reports whether a canary of the present spec is to be rolled out: a user asks for it, or all its pods have been available,
+// isPromoted reports whether a canary of the present spec is to be rolled out: a user requests it, or all its pods have been available,
 // and nobody has changed their template.
 func (c decider) isPromoted(spec *appv1.CanarySpec, present *builtSpec) (bool, error) {
 	live := c.seen.canary.object

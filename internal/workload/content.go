@@ -24,7 +24,7 @@ import (
 )
 
 // While spec.configRollout is OnChange, the pods are replaced when the content changes that they use of ConfigMaps and Secrets. What
-// content they have is in the record of the inputs; what is seen now is compared with that, and nothing else decides.
+// content they have is in the record of the inputs; the present content is compared with the record, and nothing else decides.
 
 // readAgain is when content is read again that could not be read.
 const readAgain = 10 * time.Second
@@ -35,7 +35,7 @@ type foundContent struct{ version, sum string }
 // contentNeed is the content that decideSpec must know.
 type contentNeed struct {
 	refs []resource.ConfigReference
-	// recorded is what is recorded of the content that the pods have.
+	// recorded is the record of the content that the pods have.
 	recorded resource.ConfigInputs
 	// specChanged is true if the spec replaces the pods; replaced is true if anything replaces the pods.
 	specChanged, replaced bool
@@ -46,7 +46,7 @@ type contentNeed struct {
 // contentRead is the answer to a need of content.
 type contentRead struct {
 	need *contentNeed
-	// found is what was found, by the ID of the reference.
+	// found are the digests of the content, by the ID of the reference.
 	found map[string]foundContent
 	// key is the ID of the key of the sums of Secrets, empty if no Secret is followed.
 	key string
@@ -57,13 +57,13 @@ type contentRead struct {
 	retry   time.Duration
 }
 
-// contentDecision is what was decided of the content that the pods use.
+// contentDecision is the decision on the content that the pods use.
 type contentDecision struct {
 	// forget is true where no content is to be followed any longer.
 	forget bool
 	refs   []resource.ConfigReference
 	found  map[string]foundContent
-	// next is what to record. looked is true if it comes from what was read now.
+	// next is the next record. looked is true if it is of content that was read now.
 	next   resource.ConfigInputs
 	looked bool
 	// changed are the objects whose content replaces pods.
@@ -118,7 +118,7 @@ func (c decider) decideContent(chosen *builtSpec) (contentDecision, *need) {
 		seen[r.ID()] = resource.Content{Sum: found.sum, Optional: r.Optional, Unread: !isRead}
 		made.waits = made.waits || !isRead
 	}
-	moment := resource.MomentSettled // What is not due was not read.
+	moment := resource.MomentSettled // Content that is not due was not read.
 	if replaced {
 		moment = resource.MomentReplaced
 	}
@@ -134,7 +134,7 @@ type contentReader struct {
 	watch *content.Watch
 	in    *Input
 	seen  *Observed
-	// unwatched are the kinds of which no object can be watched: their content is not read, and that of the others is.
+	// unwatched are the kinds whose objects cannot be watched: their content is not read, and that of other kinds is.
 	unwatched map[string]error
 	*contentRead
 }

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/fields"
 	"huolala.cn/app-operator/internal/reconciler"
@@ -24,7 +25,7 @@ import (
 // Unwatched is the time until an obstacle that is not watched is read again: a Secret, or a claim of others.
 const Unwatched = time.Minute
 
-// withTrouble returns the refusal of a spec together with what stands in the way of the last applied one.
+// withTrouble returns the refusal of a spec together with the obstacle to the last applied one.
 func withTrouble(refusal, err error) error {
 	if err == nil || errors.Is(err, reconciler.ErrStale) {
 		return reconciler.Aggregate(err, refusal)
@@ -89,7 +90,7 @@ func (c decider) lastApplied() (w *resource.Workload, record *workloadRecord, er
 	if w, err = build(inputs); err != nil {
 		return nil, nil, nil //nolint:nilerr // As above.
 	}
-	if known.mark.Failed != nil { // Another spec than the one that is refused now; it may come back.
+	if known.mark.Failed != nil { // Another spec than the refused one; a user may state it again.
 		w.Record[appv1.AnnotationHeld] = known.mark.encodeMark()
 	}
 	if live == nil {
@@ -104,11 +105,16 @@ func (c decider) lastApplied() (w *resource.Workload, record *workloadRecord, er
 }
 
 // keepReplicas keeps the number of pods that was last applied, where an earlier spec states a number: while a canary, a hold or a command waits,
-// the number follows the present spec, and the record does not.
+// the number follows the present spec, and the record does not. A number that the present spec states no longer, and that nobody else has set since,
+// stays as it is, too.
 func (c decider) keepReplicas(w *resource.Workload) {
 	live := c.seen.Deployment()
-	if live != nil && w.Replicas != nil && fields.OwnsPath(live, c.in.fieldManager(), children.ReplicasPath) {
+	switch {
+	case live == nil || w.Replicas == nil:
+	case fields.OwnsPath(live, c.in.fieldManager(), children.ReplicasPath):
 		w.Replicas = live.Spec.Replicas
+	case fields.OwnsPath(live, apply.HandoverManager, children.ReplicasPath):
+		w.Replicas = nil
 	}
 }
 
@@ -140,7 +146,7 @@ type workloadRecord struct {
 }
 
 const (
-	// maxNamespaceRecords limits what is remembered of the workloads of a namespace whose spec is invalid, in bytes, and maxRecords that of all.
+	// maxNamespaceRecords is how many bytes of records are kept for the workloads of a namespace whose spec is invalid, and maxRecords for all.
 	maxNamespaceRecords = 1 << 20
 	maxRecords          = 8 << 20
 	// recordBytes is the memory of a record without its spec and inputs, in bytes.
@@ -223,7 +229,7 @@ func (l *Records) RememberReplaced(key Key, owner types.UID, pods *int32) {
 	}
 }
 
-// rememberWorkload adds to what is remembered of a workload.
+// rememberWorkload adds to the memory of a workload.
 func (l *Records) rememberWorkload(key Key, owner types.UID, add remembrance) {
 	if add.record != nil {
 		l.rememberRecord(key, owner, *add.record)

@@ -76,7 +76,7 @@ func (c decider) stillFailed(failed *failedSpec) *failedSpec {
 	return failed
 }
 
-// wishRollback returns the hold that a rollout which has stalled asks for, an empty wish if there is none: the rollout is that of the
+// wishRollback returns the hold for a rollout that has stalled, an empty wish if there is none: the rollout is of the
 // present spec, and another ReplicaSet was ready before.
 func (c decider) wishRollback(mark holdMark) holdWish {
 	in, live := c.in, c.seen.Deployment()
