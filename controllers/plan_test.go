@@ -5,8 +5,10 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -96,22 +98,28 @@ func TestPendingAfterFailure(t *testing.T) {
 // TestPendingIsComputedAgain has a dry run of a paused App fail: the status has no plan rather than one without the change, and has it once the
 // request succeeds, although nothing else has changed. A refusal that may end without an event is stated, and looked at again.
 func TestPendingIsComputedAgain(t *testing.T) {
-	forNames(t, []string{"a failed webhook", "a quota"}, func(t *testing.T, name string) {
+	forNames(t, []string{"a failed webhook", "a quota", "of an object around the pods"}, func(t *testing.T, name string) {
 		failure, stated := apierrors.NewInternalError(errors.New("failed calling webhook")), 0
-		if name == "a quota" {
+		fails := func(obj client.Object) bool { _, ok := obj.(*appsv1.Deployment); return ok }
+		spec, after := `{"image":"nginx:2","replicas":1,"paused":true}`, "1 object waits, 1 pod would be replaced"
+		switch name {
+		case "a quota":
 			failure, stated = apierrors.NewForbidden(schema.GroupResource{Resource: "deployments"}, "web", errors.New("exceeded quota")), 1
+		case "of an object around the pods":
+			fails = func(obj client.Object) bool { _, ok := obj.(*networkingv1.NetworkPolicy); return ok }
+			stated, spec, after = 1, `{"image":"nginx:2","replicas":1,"paused":true,"networkPolicy":{"ingress":[]}}`, "2 objects wait, 1 pod would be replaced"
 		}
 		w := newWorld(t, newStored(t, kindNamed(t, "App"), `{"image":"nginx:1","replicas":1}`))
 		w.settle("App")
 		w.makeAvailable()
 		w.settle("App")
 		w.fail = func(verb string, obj client.Object) error {
-			if _, ok := obj.(*appsv1.Deployment); ok && verb == "try" {
+			if verb == "try" && fails(obj) {
 				return failure
 			}
 			return nil
 		}
-		w.setSpec("App", `{"image":"nginx:2","replicas":1,"paused":true}`)
+		w.setSpec("App", spec)
 		w.settle("App")
 		result, err := w.reconcile("App")
 		pending := w.status("App").Pending
@@ -121,10 +129,31 @@ func TestPendingIsComputedAgain(t *testing.T) {
 		}
 		w.fail = nil
 		w.settle("App")
-		if pending := w.status("App").Pending; len(pending) == 0 || pending[0] != "1 object waits, 1 pod would be replaced" {
+		if pending := w.status("App").Pending; len(pending) == 0 || pending[0] != after {
 			t.Errorf("after a success: %q", pending)
 		}
 	})
+}
+
+// TestPendingPlans keeps plans: one counts until its cause changes, or for a time where an obstacle may end without an event.
+func TestPendingPlans(t *testing.T) {
+	plans, now, key := newPendingPlans(), time.Unix(1e9, 0), pendingKey{manager: "app"}
+	cause, other := sha256.Sum256([]byte("a")), sha256.Sum256([]byte("b"))
+	check := func(what string, cause [sha256.Size]byte, now time.Time, left time.Duration, ok bool) {
+		t.Helper()
+		if gotLeft, got := plans.remaining(key, cause, now); got != ok || ok && gotLeft != left {
+			t.Errorf("%s: counts is %t, for %s", what, got, gotLeft)
+		}
+	}
+	check("none", cause, now, 0, false)
+	plans.set(key, cause, now, 0)
+	check("without an end", cause, now.Add(time.Hour), 0, true)
+	check("another cause", other, now, 0, false)
+	plans.set(key, cause, now, time.Minute)
+	check("with an end", cause, now.Add(time.Second), 59*time.Second, true)
+	check("after its end", cause, now.Add(time.Minute), 0, false)
+	plans.forget(key)
+	check("forgotten", cause, now, 0, false)
 }
 
 // TestMissingPods counts as the Deployment controller does.

@@ -29,8 +29,8 @@ func (s *Deps) reportPending(ctx context.Context, k *kind, obj reconciler.Resour
 		return
 	}
 	cause := pendingCause(obj, report)
-	known, ok := s.Pending.get(name)
-	if len(status.Pending) > 0 && ok && known == cause {
+	if left, ok := s.Pending.remaining(name, cause, s.Clock.Now()); ok && len(status.Pending) > 0 {
+		report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, left)
 		return
 	}
 	bounded, cancel := context.WithTimeout(ctx, pendingTimeout)
@@ -41,19 +41,15 @@ func (s *Deps) reportPending(ctx context.Context, k *kind, obj reconciler.Resour
 		return
 	}
 	made := s.planOf(bounded, k, obj, &run)
-	failed, counts := run.obstacle()
-	if failed || made.Incomplete {
+	if run.hasFailed() || made.Incomplete {
 		s.retryPending(status, report)
 		return
 	}
 	made.Paused = false // The status has it.
 	status.Pending = append([]string{made.Summary()}, made.Lines(maxPending-1, maxPendingLine)...)
-	if counts > 0 {
-		report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, counts)
-		s.Pending.forget(name)
-		return
-	}
-	s.Pending.set(name, cause)
+	counts := run.counts()
+	report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, counts)
+	s.Pending.set(name, cause, s.Clock.Now(), counts)
 }
 
 // retryPending has no plan in the status, and the plan computed again later.
@@ -62,13 +58,25 @@ func (s *Deps) retryPending(status *appv1.CommonStatus, report *reconciler.Repor
 	report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, workload.Unwatched)
 }
 
-// obstacle returns whether a request of a dry run has failed, so that its plan lacks objects, and for how long the plan counts where an obstacle is
-// not watched, 0 for until an event.
-func (d *dryRun) obstacle() (failed bool, counts time.Duration) {
+// hasFailed reports whether a request of the dry run has failed, so that its plan lacks objects. A request that the API server forbids is an
+// obstacle that the plan has.
+func (d *dryRun) hasFailed() bool {
+	var stalled *reconciler.StalledError
+	var waiting *reconciler.WaitingError
+	if d.err == nil || errors.As(d.err, &stalled) || errors.As(d.err, &waiting) {
+		return false
+	}
+	reason, _ := reconciler.ReasonAndMessageOf(d.err)
+	return reason != appv1.ReasonForbidden
+}
+
+// counts returns for how long the plan of the dry run counts, 0 for until an event: an obstacle may end without one.
+func (d *dryRun) counts() time.Duration {
 	errs := []error{d.err}
 	for _, found := range d.journal.Changed() {
 		errs = append(errs, found.Err)
 	}
+	var counts time.Duration
 	for _, err := range errs {
 		var stalled *reconciler.StalledError
 		var waiting *reconciler.WaitingError
@@ -79,12 +87,10 @@ func (d *dryRun) obstacle() (failed bool, counts time.Duration) {
 		case errors.As(err, &waiting):
 			counts = reconciler.MinRequeue(counts, waiting.RetryAfter)
 		default:
-			reason, _ := reconciler.ReasonAndMessageOf(err)
-			failed = failed || reason != appv1.ReasonForbidden
 			counts = reconciler.MinRequeue(counts, workload.Unwatched)
 		}
 	}
-	return failed, counts
+	return counts
 }
 
 // pendingCause returns a sum of the sources of a plan of a paused resource: its generation, the annotations that the operator reads, and the changes
@@ -105,29 +111,48 @@ type pendingKey struct {
 
 // pendingPlans has the causes of the plans in the statuses.
 type pendingPlans struct {
-	mu     sync.Mutex
-	causes map[pendingKey][sha256.Size]byte
+	mu    sync.Mutex
+	plans map[pendingKey]pendingPlan
+}
+
+// pendingPlan is the cause of one plan, and the time until which the plan counts, zero for no end.
+type pendingPlan struct {
+	cause [sha256.Size]byte
+	until time.Time
 }
 
 func newPendingPlans() *pendingPlans {
-	return &pendingPlans{causes: map[pendingKey][sha256.Size]byte{}}
+	return &pendingPlans{plans: map[pendingKey]pendingPlan{}}
 }
 
-func (p *pendingPlans) get(key pendingKey) ([sha256.Size]byte, bool) {
+// remaining reports whether there is a plan of this cause that counts, and returns for how long it does, 0 for no end.
+func (p *pendingPlans) remaining(key pendingKey, cause [sha256.Size]byte, now time.Time) (left time.Duration, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	cause, ok := p.causes[key]
-	return cause, ok
+	known, ok := p.plans[key]
+	switch {
+	case !ok || known.cause != cause:
+		return 0, false
+	case known.until.IsZero():
+		return 0, true
+	}
+	left = known.until.Sub(now)
+	return left, left > 0
 }
 
-func (p *pendingPlans) set(key pendingKey, cause [sha256.Size]byte) {
+// set keeps the cause of a plan that counts for a time, 0 for no end.
+func (p *pendingPlans) set(key pendingKey, cause [sha256.Size]byte, now time.Time, counts time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.causes[key] = cause
+	made := pendingPlan{cause: cause}
+	if counts > 0 {
+		made.until = now.Add(counts)
+	}
+	p.plans[key] = made
 }
 
 func (p *pendingPlans) forget(key pendingKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.causes, key)
+	delete(p.plans, key)
 }

@@ -60,12 +60,39 @@ func (c ConfigInputs) Unfollowed() ConfigInputs { return ConfigInputs{Sum: c.Sum
 // Follows reports whether the operator followed content when it wrote the record.
 func (c *ConfigInputs) Follows() bool { return len(c.Objects) > 0 }
 
-// Digest returns a digest of the content in use, empty if none is followed. Unlike Sum, it does not depend on the content that came before.
-func (c *ConfigInputs) Digest() string {
-	if !c.Follows() {
-		return ""
+// ConfigDigest is a digest of the content in use. Unlike ConfigInputs.Sum, it does not depend on the content that came before.
+type ConfigDigest struct {
+	// ConfigMaps and Secrets are the digests of all objects of a kind, empty if none is followed. Key is the name of the key for the sums of
+	// Secrets.
+	ConfigMaps string `json:"configMaps,omitempty"`
+	Secrets    string `json:"secrets,omitempty"`
+	Key        string `json:"key,omitempty"`
+}
+
+// Digest returns the digest of the content in use.
+func (c *ConfigInputs) Digest() ConfigDigest {
+	made := ConfigDigest{}
+	configMaps, secrets := map[string]string{}, map[string]string{}
+	for id, sum := range c.Objects {
+		if strings.HasPrefix(id, KindSecret+"/") {
+			secrets[id] = sum
+		} else {
+			configMaps[id] = sum
+		}
 	}
-	return sumOfObjects(c.Objects)
+	if len(configMaps) > 0 {
+		made.ConfigMaps = sumOfObjects(configMaps)
+	}
+	if len(secrets) > 0 {
+		made.Secrets, made.Key = sumOfObjects(secrets), c.Key
+	}
+	return made
+}
+
+// Differs reports whether the content differs of the kinds that both digests have. Sums of Secrets with different keys are not comparable.
+func (d ConfigDigest) Differs(other ConfigDigest) bool {
+	differ := func(a, b string) bool { return a != "" && b != "" && a != b }
+	return differ(d.ConfigMaps, other.ConfigMaps) || d.Key == other.Key && differ(d.Secrets, other.Secrets)
 }
 
 // RecordSize returns the minimum length in bytes of the record of references.

@@ -260,3 +260,27 @@ func TestRecordSize(t *testing.T) {
 		t.Errorf("estimated %d bytes, written %d", size, written)
 	}
 }
+
+// TestConfigDigest compares digests. A kind that one of them lacks, and Secrets whose sums have another key, are not comparable.
+func TestConfigDigest(t *testing.T) {
+	digest := func(key string, objects map[string]string) ConfigDigest {
+		return (&ConfigInputs{Objects: objects, Key: key, Sum: "of before"}).Digest()
+	}
+	both := digest("k", map[string]string{"ConfigMap/a": "1", "Secret/a": "2"})
+	for name, c := range map[string]struct {
+		other ConfigDigest
+		want  bool
+	}{
+		"the same":                 {digest("k", map[string]string{"ConfigMap/a": "1", "Secret/a": "2"}), false},
+		"another ConfigMap":        {digest("k", map[string]string{"ConfigMap/a": "3", "Secret/a": "2"}), true},
+		"another Secret":           {digest("k", map[string]string{"ConfigMap/a": "1", "Secret/a": "3"}), true},
+		"another key":              {digest("l", map[string]string{"ConfigMap/a": "1", "Secret/a": "3"}), false},
+		"another key, and a map":   {digest("l", map[string]string{"ConfigMap/a": "3", "Secret/a": "2"}), true},
+		"Secrets are not followed": {digest("", map[string]string{"ConfigMap/a": "1"}), false},
+		"nothing is followed":      {digest("", nil), false},
+	} {
+		if both.Differs(c.other) != c.want || c.other.Differs(both) != c.want {
+			t.Errorf("%s: differs is %t", name, both.Differs(c.other))
+		}
+	}
+}

@@ -179,9 +179,8 @@ func (r DefaultsRecord) defaultedFields(workload *appv1.WorkloadSpec, serving *a
 		return *workload, *serving
 	}
 	w, s := withDefaults(taken.Fields.DeepCopy(), workload, serving, without)
-	blocks := taken.WhenStated.DeepCopy()
-	keepIngressClass(blocks, serving, workload.Annotations)
-	fillBlocks(blocks, &s, without)
+	fillBlocks(taken.WhenStated.DeepCopy(), &s, without)
+	resolveIngressClass(workload, serving, &w, &s)
 	return w, s
 }
 

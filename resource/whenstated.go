@@ -38,18 +38,37 @@ func fillBlocks(d *appv1.WhenStated, serving *appv1.ServingSpec, without []strin
 	}
 }
 
-// keepIngressClass removes the default class for an Ingress whose class a resource states in the former annotation.
-func keepIngressClass(d *appv1.WhenStated, stated *appv1.ServingSpec, all map[string]string) {
-	if stated.Ingress == nil || d.Ingress == nil || stated.Ingress.ClassName != nil {
+// resolveIngressClass has an Ingress with defaults have one class, which the field and the former annotation can state: the API server creates none
+// with two. A stated field takes precedence over an annotation of the defaults, and any annotation over a field of the defaults. The Ingress is
+// copied before it is changed.
+func resolveIngressClass(statedWorkload *appv1.WorkloadSpec, stated *appv1.ServingSpec, workload *appv1.WorkloadSpec, serving *appv1.ServingSpec) {
+	if serving.Ingress == nil || serving.Ingress.ClassName == nil {
 		return
 	}
-	class, own := stated.Ingress.Annotations[rules.AnnotationIngressClass]
-	if !own {
-		class = all[rules.AnnotationIngressClass]
+	annotation := func(spec *appv1.WorkloadSpec, ingress *appv1.IngressSpec) (class string, ok bool) {
+		if ingress != nil {
+			if class, ok = ingress.Annotations[rules.AnnotationIngressClass]; ok {
+				return class, ok
+			}
+		}
+		class, ok = spec.Annotations[rules.AnnotationIngressClass]
+		return class, ok
 	}
-	if class != "" {
-		d.Ingress.ClassName = nil
+	class, ok := annotation(workload, serving.Ingress)
+	if !ok || class == *serving.Ingress.ClassName {
+		return
 	}
+	_, own := annotation(statedWorkload, stated.Ingress)
+	one := *serving.Ingress
+	switch {
+	case stated.Ingress == nil || stated.Ingress.ClassName == nil:
+		one.ClassName = nil
+	case own: // Both are the user's.
+		return
+	default:
+		one.Annotations = mergedMaps(one.Annotations, map[string]string{rules.AnnotationIngressClass: *one.ClassName})
+	}
+	serving.Ingress = &one
 }
 
 // fillBlock returns the nearer of two blocks with the fields that only the farther block has. A block is a pointer to a struct; the nearer block has

@@ -247,9 +247,10 @@ func statedLabels(given map[string]string) map[string]string {
 // immutable.
 func selectedOtherwise(given, selector map[string]string, p workloadMeta) field.ErrorList {
 	var errs field.ErrorList
-	for _, key := range slices.Sorted(maps.Keys(given)) {
-		if value, selects := selector[key]; selects && value != given[key] {
-			errs = append(errs, field.Invalid(p.path.Child("podLabels").Key(key), given[key], fmt.Sprintf(messageLabelSelected, p.name, value)))
+	stated := statedLabels(given)
+	for _, key := range slices.Sorted(maps.Keys(stated)) {
+		if value, selects := selector[key]; selects && value != stated[key] {
+			errs = append(errs, field.Invalid(p.path.Child("podLabels").Key(key), stated[key], fmt.Sprintf(messageLabelSelected, p.name, value)))
 		}
 	}
 	return errs

@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -30,26 +31,38 @@ func buildWithDefaults(seen resource.BuildOptions, build buildFunc) (w *resource
 	if seen.Sizes == nil { // What the AppDefaults have is not known.
 		all = slices.DeleteFunc(all, validation.LeftToDefaults)
 	}
-	pending = without(all, own)
-	return w, without(all, pending), pending
+	return w, without(own, without(own, all)), without(all, own)
 }
 
-// without returns the errors that are not among others.
+// listIndex is the index of an item of a list in the path of a field.
+var listIndex = regexp.MustCompile(`\[\d+\]`)
+
+// without returns the errors that are not among others. Items of a list have no index here: the items of AppDefaults come before those of a spec,
+// and a user may insert others.
 func without(errs, others field.ErrorList) field.ErrorList {
-	had := make(map[string]bool, len(others))
-	for _, err := range others {
-		had[err.Error()] = true
+	text := func(err *field.Error) string {
+		plain := *err
+		plain.Field = listIndex.ReplaceAllString(err.Field, "[]")
+		return plain.Error()
 	}
-	return slices.DeleteFunc(slices.Clone(errs), func(err *field.Error) bool { return had[err.Error()] })
+	had := make(map[string]int, len(others))
+	for _, err := range others {
+		had[text(err)]++
+	}
+	return slices.DeleteFunc(slices.Clone(errs), func(err *field.Error) bool {
+		had[text(err)]--
+		return had[text(err)] >= 0
+	})
 }
 
-// keepsPods reports whether a change of specs leaves their pods as they are: the pods keep the defaults and the sizes that they were built with.
-func keepsPods(specs, previous []resource.Spec) bool {
-	if len(specs) == 0 || len(specs) != len(previous) {
+// keepsPods reports whether a change leaves all pods as they are: the pods keep the defaults and the sizes that they were built with.
+func keepsPods(now, before *review) bool {
+	if len(now.specs) == 0 || len(now.specs) != len(before.specs) {
 		return false
 	}
-	for i, spec := range specs {
-		if changed, err := spec.Changed(previous[i].Identity(), resource.ScopePods); err != nil || changed {
+	for i, spec := range now.specs {
+		changed, err := spec.Changed(before.specs[i].Identity(), resource.ScopePods)
+		if err != nil || changed || now.workloads[i].Name != before.workloads[i].Name {
 			return false
 		}
 	}

@@ -7,8 +7,13 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/resource"
 )
 
 // reviewSpec returns the answer to the creation of a resource of the namespace shop, or to the change of its spec from old.
@@ -62,10 +67,28 @@ func TestErrorsOfDefaultsWarn(t *testing.T) {
 	}
 }
 
+// TestErrorsBelowDefaults has AppDefaults with lists whose items come before those of an App: the errors of the App stay refusals, at the positions
+// of the App.
+func TestErrorsBelowDefaults(t *testing.T) {
+	s, _ := secretWorld(t)
+	app := &appv1.App{}
+	app.Name, app.Namespace, app.Spec.Image = "web", "shop", "a:1"
+	app.Spec.Envs = []corev1.EnvVar{{Name: "A", Value: "1", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}
+	present := resource.LayerDefaults(&appv1.AppDefaultsSpec{Defaults: appv1.Defaults{Envs: []corev1.EnvVar{{Name: "REGION", Value: "a"}}}})
+	seen, spec := s.today, resource.AppSpec(app)
+	seen.Sizes, seen.Inputs.Defaults = present.Sizes, resource.TakeDefaults(&present, spec)
+	_, errs, pending := buildWithDefaults(seen, func(with resource.BuildOptions) (*resource.Workload, field.ErrorList) {
+		return s.buildServed(spec, with)
+	})
+	if len(errs) != 1 || errs[0].Field != "spec.envs[0].valueFrom" || len(pending) > 0 {
+		t.Errorf("refused is %v, pending %v", errs, pending)
+	}
+}
+
 // TestPendingErrorsOfKeptPods changes resources whose size is defined no longer. A change that leaves the pods as they are warns of nothing, as the
 // pods keep their size.
 func TestPendingErrorsOfKeptPods(t *testing.T) {
-	const says = `"huge"`
+	const says = "Invalid until the AppDefaults or the spec have changed"
 	for name, c := range map[string]struct {
 		kind, old, spec string
 		warns           bool
@@ -76,7 +99,10 @@ func TestPendingErrorsOfKeptPods(t *testing.T) {
 		"a UnitedDeployment":        {"UnitedDeployment", `{"replicas":1,"template":{"image":"a:1","size":"huge"}}`, `{"replicas":2,"template":{"image":"a:1","size":"huge"}}`, false},
 		"a CloudManager":            {"CloudManager", cloudSizes("huge", "huge", ""), strings.Replace(cloudSizes("huge", "huge", ""), "{", `{"paused":true,`, 1), false},
 		"a CloudManager's image":    {"CloudManager", cloudSizes("huge", "huge", ""), strings.Replace(cloudSizes("huge", "huge", ""), "a:1", "a:2", 1), true},
-		"a Task":                    {"Task", `{"image":"a:1","schedule":"0 5 * * *","size":"huge"}`, `{"image":"a:1","schedule":"0 5 * * *","size":"huge","suspended":true}`, true},
+		"an App with another field": {"App", `{"image":"a:1","ports":[{"port":80}]}`, `{"image":"a:1","ports":[{"port":80}],"httpRoute":{}}`, true},
+		"another Deployment": {"UnitedDeployment", `{"replicas":1,"template":{"image":"a:1","size":"huge"}}`,
+			`{"replicas":1,"deploymentName":"other","template":{"image":"a:1","size":"huge"}}`, true},
+		"a Task": {"Task", `{"image":"a:1","schedule":"0 5 * * *","size":"huge"}`, `{"image":"a:1","schedule":"0 5 * * *","size":"huge","suspended":true}`, true},
 	} {
 		s, _ := secretWorld(t)
 		answer := reviewSpec(t, s, c.kind, c.old, c.spec)
@@ -102,14 +128,18 @@ func cloudSizes(front, db, more string) string {
 // suspension or another number of pods; an additional error, or another value that is wrong, is refused.
 func TestErrorsOfThePreviousSpecWarn(t *testing.T) {
 	for name, c := range map[string]struct{ kind, old, spec, refusal string }{
-		"a pause":                 {"App", `{"image":"a:1","minReadySeconds":600}`, `{"image":"a:1","minReadySeconds":600,"paused":true}`, ""},
-		"a number of pods":        {"ModelBox", `{"image":"a:1","minReadySeconds":600}`, `{"image":"a:1","minReadySeconds":600,"replicas":0}`, ""},
-		"a number of a scaler":    {"UnitedDeployment", `{"template":{"image":"a:1","minReadySeconds":600},"replicas":1}`, `{"template":{"image":"a:1","minReadySeconds":600},"replicas":0}`, ""},
-		"a suspension":            {"Task", `{"image":"a:1","schedule":"every day"}`, `{"image":"a:1","schedule":"every day","suspended":true}`, ""},
-		"a pause of a database":   {"CloudManager", cloudSizes("", "", `,"minReadySeconds":600`), strings.Replace(cloudSizes("", "", `,"minReadySeconds":600`), "{", `{"paused":true,`, 1), ""},
-		"another wrong value":     {"App", `{"image":"a:1","minReadySeconds":600}`, `{"image":"a:1","minReadySeconds":700}`, "spec.minReadySeconds"},
-		"an additional error":     {"App", `{"image":"a:1","minReadySeconds":600}`, `{"image":"a:1","minReadySeconds":600,"volumeMounts":[{"name":"a","mountPath":"/a"}]}`, "spec.volumeMounts"},
-		"a fix of one error":      {"App", `{"image":"a:1","minReadySeconds":600,"volumeMounts":[{"name":"a","mountPath":"/a"}]}`, `{"image":"a:1","minReadySeconds":600}`, ""},
+		"a pause":               {"App", `{"image":"a:1","minReadySeconds":600}`, `{"image":"a:1","minReadySeconds":600,"paused":true}`, ""},
+		"a number of pods":      {"ModelBox", `{"image":"a:1","minReadySeconds":600}`, `{"image":"a:1","minReadySeconds":600,"replicas":0}`, ""},
+		"a number of a scaler":  {"UnitedDeployment", `{"template":{"image":"a:1","minReadySeconds":600},"replicas":1}`, `{"template":{"image":"a:1","minReadySeconds":600},"replicas":0}`, ""},
+		"a suspension":          {"Task", `{"image":"a:1","schedule":"every day"}`, `{"image":"a:1","schedule":"every day","suspended":true}`, ""},
+		"a pause of a database": {"CloudManager", cloudSizes("", "", `,"minReadySeconds":600`), strings.Replace(cloudSizes("", "", `,"minReadySeconds":600`), "{", `{"paused":true,`, 1), ""},
+		"another wrong value":   {"App", `{"image":"a:1","minReadySeconds":600}`, `{"image":"a:1","minReadySeconds":700}`, "spec.minReadySeconds"},
+		"an additional error":   {"App", `{"image":"a:1","minReadySeconds":600}`, `{"image":"a:1","minReadySeconds":600,"volumeMounts":[{"name":"a","mountPath":"/a"}]}`, "spec.volumeMounts"},
+		"a fix of one error":    {"App", `{"image":"a:1","minReadySeconds":600,"volumeMounts":[{"name":"a","mountPath":"/a"}]}`, `{"image":"a:1","minReadySeconds":600}`, ""},
+		"an item before the error": {"App", `{"image":"a:1","envs":[{"name":"A","value":"1","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}}]}`,
+			`{"image":"a:1","envs":[{"name":"B","value":"1"},{"name":"A","value":"1","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}}]}`, ""},
+		"the error once more": {"App", `{"image":"a:1","envs":[{"name":"A","value":"1","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}}]}`,
+			`{"image":"a:1","envs":[{"name":"B","value":"1","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}},{"name":"A","value":"1","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}}]}`, "spec.envs"},
 		"a fix, and a new error":  {"App", `{"image":"a:1","minReadySeconds":600}`, `{"image":"a:1","volumeMounts":[{"name":"a","mountPath":"/a"}]}`, "spec.volumeMounts"},
 		"an error that was right": {"App", `{"image":"a:1"}`, `{"image":"a:1","minReadySeconds":600}`, "spec.minReadySeconds"},
 	} {

@@ -111,8 +111,8 @@ func (v *validator[T]) validateSpec(ctx context.Context, who *asker, obj, old T,
 	if len(found.errors) > 0 && (tooMany(found.errors) || len(without(found.errors, previous().errors)) > 0) {
 		return nil, apierrors.NewInvalid(appv1.GroupVersion.WithKind(v.kind).GroupKind(), obj.GetName(), validation.List(slices.Concat(found.errors, found.pending)))
 	}
-	if len(found.pending) > 0 && keepsPods(found.specs, previous().specs) {
-		found.pending = nil
+	if before := previous(); len(found.pending) > 0 && keepsPods(&found, &before) {
+		found.pending = without(found.pending, before.pending)
 	}
 	found.warnings = slices.Concat(warnOf(found.errors, messageInvalidBefore), warnOf(found.pending, messagePending), found.warnings)
 	if ctx.Err() != nil {

@@ -350,7 +350,7 @@ func (c decider) newAbort(present *builtSpec, cause string) *holdMark {
 	}
 	return &holdMark{By: byAbort, Failed: &failedSpec{
 		Identity: record, Refresh: present.inputs.Refresh, Image: mainImage(present.workload), Cause: cause,
-		Canary: true, Config: present.inputs.Config.Digest(),
+		Canary: true, Content: present.inputs.Config.Digest(),
 	}}
 }
 
@@ -361,7 +361,7 @@ func (c decider) abortInForce(present *builtSpec) *holdMark {
 		return nil
 	}
 	failed := c.stillFailed(source.mark.Failed)
-	if failed == nil || failed.Config != present.inputs.Config.Digest() && present.content.isKnown() {
+	if failed == nil || failed.Content.Differs(present.inputs.Config.Digest()) && present.content.isKnown() {
 		return nil
 	}
 	return &holdMark{By: byAbort, Failed: failed}

@@ -272,7 +272,9 @@ func TestDecideCanary(t *testing.T) {
 		"aborted, a refresh":        {func(s *situation) { s.aborted(t, "nginx:2"); s.annotate(appv1.AnnotationRefresh, "5") }, "canary nginx:1 earlier remembers record, canary applied nginx:2 x1, CanaryStarted"},
 		"aborted, without a canary": {func(s *situation) { s.aborted(t, "nginx:2"); s.app.Spec.Canary = nil }, "present nginx:2 whole"},
 		"aborted, the spec before":  {func(s *situation) { s.aborted(t, "nginx:2"); s.app.Spec.Image = "nginx:1" }, "present nginx:1"},
-		"aborted, of other content": {func(s *situation) { s.aborted(t, "nginx:2", func(f *failedSpec) { f.Config = "1" }) }, "canary nginx:1 earlier remembers record, canary applied nginx:2 x1, CanaryStarted"},
+		"aborted, without content now": {func(s *situation) {
+			s.aborted(t, "nginx:2", func(f *failedSpec) { f.Content.ConfigMaps = "1" })
+		}, "held nginx:1 earlier remembers record"},
 		"a hold in the middle, read": {func(s *situation) {
 			s.run(t, "nginx:2")
 			s.annotate(appv1.AnnotationHold, "web-old")

@@ -139,7 +139,9 @@ type contentReader struct {
 	*contentRead
 }
 
-func (r contentReader) isWatched(ref resource.ConfigReference) bool { return r.unwatched[ref.Kind] == nil }
+func (r contentReader) isWatched(ref resource.ConfigReference) bool {
+	return r.unwatched[ref.Kind] == nil
+}
 
 // readContent reads the content that decideSpec needs, as far as a change of it is due. The error is reconciler.PostponedError while a
 // new spec waits for the ConfigMaps of the same apply.

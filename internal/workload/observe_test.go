@@ -52,10 +52,10 @@ func TestListPodsWithoutACutLabel(t *testing.T) {
 		return made
 	}
 	const key = "example.com/a-long-label-of-the-selector"
-	c := newClient(t, pod("has", "other", map[string]string{key: "a"}), pod("cut", "web-5d4f", nil), pod("theirs", "web-canary-5d4f", nil),
+	c := newClient(t, pod("has", "other", map[string]string{key: "a"}), pod("cut", "web-5d4f", nil), pod("canary", "web-canary-5d4f", nil), pod("theirs", "web-other-5d4f", nil),
 		pod("differs", "web-5d4f", map[string]string{key: "b"}))
 	pods, err := ListPods(t.Context(), c, newWebApp(), "web", map[string]string{key: "a"})
-	if err != nil || len(pods) != 2 || pods[0].Name != "cut" || pods[1].Name != "has" {
+	if err != nil || len(pods) != 3 || pods[0].Name != "canary" || pods[1].Name != "cut" || pods[2].Name != "has" {
 		t.Errorf("%v, %v", pods, err)
 	}
 }

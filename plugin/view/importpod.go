@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -79,6 +80,11 @@ func (i *importing) lastVariables(c *corev1.Container) []corev1.EnvVar {
 			continue
 		}
 		i.addNote("Deployment", "spec.template.spec.containers["+c.Name+"].env", "has %s several times, which an App cannot have; the App has the last one, which counts", v.Name)
+		for m, other := range c.Env {
+			if m > n && m < last[v.Name] && strings.Contains(other.Value, "$("+v.Name+")") {
+				i.addNote("Deployment", "spec.template.spec.containers["+c.Name+"].env", "has %s, which refers to an earlier %s; state its value in the App", other.Name, v.Name)
+			}
+		}
 	}
 	return kept
 }

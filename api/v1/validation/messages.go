@@ -284,9 +284,6 @@ const (
 	messageMetricNameRequired            = "say what is measured"
 )
 
-// Ingress.
-const messageIngressClassDiffers = "differs from the annotation kubernetes.io/ingress.class, and the API server creates no Ingress with two classes; remove one of them"
-
 // NetworkPolicy.
 const (
 	messageEndPortNeedsPort          = "must be specified when endPort is specified"
@@ -355,6 +352,8 @@ const (
 	messageServiceNeedsPorts         = "has no effect without ports, as there is no Service; add a port, or remove %s"
 	messageNeedsExternalService      = "has no effect with the type ClusterIP; set type to NodePort or LoadBalancer, or remove it"
 	messagePasswordInClearText       = "is in clear text: anyone who can read this CloudManager can read it. Move it to a Secret, and set spec.db.rootPassSecretRef to that Secret"
+	messageNetworkRefused            = "%s: Kubernetes 1.36 and newer refuse a new NetworkPolicy with it, and no new pods start without one"
+	messageIngressClassDiffers       = "differs from the annotation kubernetes.io/ingress.class, and the API server creates no Ingress with two classes; remove one of them"
 	messageRouteToHeadlessService    = "leads to a headless Service, which some controllers do not support; remove service.clusterIP"
 	messageBudgetAllowsNoEviction    = "is %s and the smallest number of pods is %d, so no pod can be evicted and drains of nodes wait; lower minAvailable, or run more pods"
 	messageEgressWithoutDNS          = "does not allow port 53: the pods cannot resolve names. Allow UDP and TCP 53"

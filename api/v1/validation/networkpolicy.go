@@ -1,6 +1,7 @@
 package validation
 
 import (
+	"fmt"
 	"net"
 	"slices"
 	"strconv"
@@ -93,16 +94,18 @@ func policyPeer(p *networkingv1.NetworkPolicyPeer, at *field.Path) field.ErrorLi
 }
 
 func ipBlock(block *networkingv1.IPBlock, at *field.Path) field.ErrorList {
-	cidr, errs := network(block.CIDR, at.Child("cidr"))
-	if cidr == nil {
-		return errs
+	_, cidr, err := net.ParseCIDR(block.CIDR)
+	if err != nil {
+		return field.ErrorList{field.Invalid(at.Child("cidr"), block.CIDR, messageCIDRInvalid)}
 	}
+	var errs field.ErrorList
 	for i, text := range block.Except {
 		if full(errs) {
 			break
 		}
-		except, wrong := network(text, at.Child("except").Index(i))
-		if errs = append(errs, wrong...); except == nil {
+		_, except, err := net.ParseCIDR(text)
+		if err != nil {
+			errs = append(errs, field.Invalid(at.Child("except").Index(i), text, messageCIDRInvalid))
 			continue
 		}
 		outer, _ := cidr.Mask.Size()
@@ -114,12 +117,30 @@ func ipBlock(block *networkingv1.IPBlock, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// network returns the network of a CIDR, nil if the text is no CIDR. Kubernetes 1.36 refuses a CIDR with bits beyond its prefix, and one of IPv4 as
-// IPv6, in a new NetworkPolicy.
-func network(text string, at *field.Path) (*net.IPNet, field.ErrorList) {
-	_, parsed, err := net.ParseCIDR(text)
-	if err != nil {
-		return nil, field.ErrorList{field.Invalid(at, text, messageCIDRInvalid)}
+// networkWarnings warns of networks that Kubernetes refuses in a new NetworkPolicy since 1.36: those with bits beyond the prefix, and of IPv4 in the
+// form of IPv6.
+func networkWarnings(s *appv1.NetworkPolicySpec, at *field.Path) []string {
+	var said []string
+	check := func(peers []networkingv1.NetworkPolicyPeer, at *field.Path) {
+		for i := range peers {
+			block, at := peers[i].IPBlock, at.Index(i).Child("ipBlock")
+			if block == nil || len(said) > MaxWarnings {
+				continue
+			}
+			errs := validation.IsValidCIDRForLegacyField(at.Child("cidr"), block.CIDR, true, nil)
+			for n := range min(len(block.Except), MaxWarnings) {
+				errs = append(errs, validation.IsValidCIDRForLegacyField(at.Child("except").Index(n), block.Except[n], true, nil)...)
+			}
+			for _, err := range errs {
+				said = append(said, fmt.Sprintf(messageNetworkRefused, err))
+			}
+		}
 	}
-	return parsed, validation.IsValidCIDRForLegacyField(at, text, true, nil)
+	for i := range s.Ingress {
+		check(s.Ingress[i].From, at.Child("ingress").Index(i).Child("from"))
+	}
+	for i := range s.Egress {
+		check(s.Egress[i].To, at.Child("egress").Index(i).Child("to"))
+	}
+	return said
 }

@@ -221,7 +221,6 @@ func httpPaths(paths []appv1.HTTPPath, literal bool, at *field.Path) field.Error
 
 func ingress(s *appv1.IngressSpec, workload *appv1.WorkloadSpec, at *field.Path) field.ErrorList {
 	errs := append(servicePort(s.Port, workload, at), blockAnnotations(s.Annotations, workload, at)...)
-	errs = append(errs, ingressClass(s, workload, at)...)
 	for i, rule := range s.Rules {
 		if full(errs) {
 			break
@@ -231,21 +230,6 @@ func ingress(s *appv1.IngressSpec, workload *appv1.WorkloadSpec, at *field.Path)
 			at.Child("rules").Index(i).Child("paths"))...)
 	}
 	return errs
-}
-
-// AnnotationIngressClass is the former place of the class of an Ingress.
-const AnnotationIngressClass = "kubernetes.io/ingress.class"
-
-// ingressClass checks that an Ingress has one class: the API server creates none whose former annotation has another class than the field.
-func ingressClass(s *appv1.IngressSpec, workload *appv1.WorkloadSpec, at *field.Path) field.ErrorList {
-	class, stated := s.Annotations[AnnotationIngressClass]
-	if !stated {
-		class = workload.Annotations[AnnotationIngressClass]
-	}
-	if class == "" || s.ClassName == nil || *s.ClassName == class {
-		return nil
-	}
-	return field.ErrorList{field.Invalid(at.Child("className"), *s.ClassName, messageIngressClassDiffers)}
 }
 
 func httpRoute(s *appv1.HTTPRouteSpec, workload *appv1.WorkloadSpec, at *field.Path) field.ErrorList {

@@ -66,12 +66,14 @@ func servingWarnings(spec *appv1.ServingSpec, workload *appv1.WorkloadSpec, path
 		}
 	}
 	said = append(said, repeatedPaths(spec, path)...)
+	said = append(said, ingressClass(spec.Ingress, workload, path.Child("ingress", "className"))...)
 	if spec.Autoscaling != nil {
 		said = append(said, metricWarnings(spec.Autoscaling.Metrics, path.Child("autoscaling", "metrics"))...)
 	}
 	said = append(said, budgetWarnings(spec.DisruptionBudget, leastPods(spec, workload.Replicas), path)...)
 	if policy := spec.NetworkPolicy; policy != nil {
 		at := path.Child("networkPolicy")
+		said = append(said, networkWarnings(policy, at)...)
 		if policy.Egress != nil && !allowsPort(policy.Egress, dnsPort) {
 			said = append(said, warning(at.Child("egress"), messageEgressWithoutDNS))
 		}
@@ -85,6 +87,24 @@ func servingWarnings(spec *appv1.ServingSpec, workload *appv1.WorkloadSpec, path
 		}
 	}
 	return said
+}
+
+// AnnotationIngressClass is the former place of the class of an Ingress.
+const AnnotationIngressClass = "kubernetes.io/ingress.class"
+
+// ingressClass warns of an Ingress with two classes: the API server creates none whose former annotation has another class than the field.
+func ingressClass(s *appv1.IngressSpec, workload *appv1.WorkloadSpec, at *field.Path) []string {
+	if s == nil || s.ClassName == nil {
+		return nil
+	}
+	class, stated := s.Annotations[AnnotationIngressClass]
+	if !stated {
+		class, stated = workload.Annotations[AnnotationIngressClass]
+	}
+	if !stated || class == *s.ClassName {
+		return nil
+	}
+	return []string{warning(at, messageIngressClassDiffers)}
 }
 
 // repeatedPaths returns a warning for each path that differs from another one by slashes at its end, where paths are compared by their
