@@ -130,14 +130,6 @@ func (v *validator[T]) validateSpec(ctx context.Context, who *asker, obj, old T,
 // tooMany reports whether a spec has so many errors that its workloads are not built.
 func tooMany(errs field.ErrorList) bool { return len(errs) > validation.MaxErrors }
 
-// previousOf returns the previous resource, nil for a new resource.
-func previousOf[T client.Object](old T) client.Object {
-	if reflect.ValueOf(old).IsNil() {
-		return nil
-	}
-	return old
-}
-
 // reviewServed reviews a resource that is one Deployment with auxiliary objects, all of the resource's name. warn returns the
 // warnings of the resource's kind.
 func (s *validators) reviewServed(ctx context.Context, who *asker, obj client.Object, spec resource.Spec, warn func() []string) review {

@@ -226,7 +226,7 @@ func TestMemoryLimit(t *testing.T) {
 		"resources.limits.memory=100Gi,env.GOMEMLIMIT=90GiB": "90GiB",
 	} {
 		out := command(t, "bin/helm", "template", release, folder, "--namespace", harness.SystemNamespace, "--set", set)
-		if !strings.Contains(string(out), "- name: GOMEMLIMIT\n          value: \""+want+"\"\n") {
+		if !strings.Contains(out, "- name: GOMEMLIMIT\n          value: \""+want+"\"\n") {
 			t.Errorf("--set %s: no %s in the Deployment", set, want)
 		}
 	}
