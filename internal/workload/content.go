@@ -139,8 +139,9 @@ type contentReader struct {
 	*contentRead
 }
 
-func (r contentReader) isWatched(ref resource.ConfigReference) bool {
-	return r.unwatched[ref.Kind] == nil
+// watchedRefs returns the references to objects that can be watched.
+func (r contentReader) watchedRefs() []resource.ConfigReference {
+	return slices.DeleteFunc(slices.Clone(r.need.refs), func(ref resource.ConfigReference) bool { return r.unwatched[ref.Kind] != nil })
 }
 
 // readContent reads the content that decideSpec needs, as far as a change of it is due. The error is reconciler.PostponedError while a
@@ -154,7 +155,7 @@ func readContent(ctx context.Context, watch *content.Watch, in *Input, seen *Obs
 			return nil, err
 		}
 	}
-	if !slices.ContainsFunc(ask.refs, r.isWatched) && len(r.unwatched) > 0 {
+	if len(r.unwatched) > 0 && len(r.watchedRefs()) == 0 {
 		return r.contentRead, nil
 	}
 	if pause := watch.PauseSpec(owner, ask.specChanged && !in.Paused && len(ask.refs) > 0); pause > 0 {
@@ -213,11 +214,9 @@ func (r contentReader) noteTrouble(ctx context.Context, err error) error {
 func (r contentReader) readDue(ctx context.Context) error {
 	versions := map[string]string{}
 	var late []content.Object
-	for i := range r.need.refs {
-		ref := &r.need.refs[i]
-		if !r.isWatched(*ref) {
-			continue
-		}
+	refs := r.watchedRefs()
+	for i := range refs {
+		ref := &refs[i]
 		known, follows := r.need.recorded.Objects[ref.ID()]
 		trusted := ""
 		if follows && !r.need.specChanged && !r.need.inCanary {
