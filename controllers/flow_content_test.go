@@ -1,6 +1,8 @@
 package controllers
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,9 +11,13 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/content"
 	"huolala.cn/app-operator/resource"
 	"huolala.cn/app-operator/test/play"
 )
@@ -214,4 +220,70 @@ func TestAbortHoldsWithOtherContent(t *testing.T) {
 	w.setLevel("trace")
 	w.settle(name)
 	w.runs("other content", "nginx:1", "nginx:2")
+}
+
+// TestAbortOfContentHoldsOverARestart aborts a canary of other content alone. After a restart of the operator the content is not read at once, so
+// that nothing seems to change: the abort holds. It ends with the content of before, and of a deleted ConfigMap it does not.
+func TestAbortOfContentHoldsOverARestart(t *testing.T) {
+	const name = "App"
+	spec := strings.Replace(canarySpecOf(name, "nginx:1", byHand), "{", `{"configRollout":"OnChange","envFrom":[{"configMapRef":{"name":"settings"}}],`, 1)
+	w := newWorld(t, newStored(t, kindNamed(t, name), spec), newSettings("info"))
+	w.generations = true
+	w.readContent(false)
+	w.settle(name)
+	w.makeAvailable()
+	w.settle(name)
+	w.setLevel("debug")
+	w.settle(name)
+	w.runs("the canary of other content", "nginx:1", "nginx:1")
+	w.annotate(name, appv1.AnnotationAbort, string(w.canary().UID))
+	w.settle(name)
+	w.runs("abort", "nginx:1", "")
+	held := func(what string, want bool) {
+		t.Helper()
+		if _, is := w.deployment().Annotations[appv1.AnnotationHeld]; is != want {
+			t.Errorf("%s: the mark is there is %t", what, is)
+		}
+		w.runs(what, "nginx:1", "")
+	}
+	held("abort", true)
+	w.Content = unreadContent(t, w)
+	w.restart()
+	w.settle(name)
+	held("after a restart, content is not read", true)
+	w.readContent(false)
+	w.settle(name)
+	held("after a restart, content is read", true)
+	settings := newSettings("")
+	if !w.read(settings) {
+		t.Fatal("there is no ConfigMap")
+	}
+	w.remove(settings)
+	w.readContent(false)
+	w.settle(name)
+	held("without the ConfigMap", true)
+	w.create(newSettings("info"))
+	w.readContent(false)
+	w.settle(name)
+	held("with the content of before", false)
+}
+
+// unreadContent returns a watch of content that fails to read anything.
+func unreadContent(t *testing.T, w *world) *content.Watch {
+	t.Helper()
+	reader, ok := w.Live.(client.WithWatch)
+	if !ok {
+		t.Fatalf("the reader is %T", w.Live)
+	}
+	live := interceptor.NewClient(reader, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+		if _, ok := obj.(*corev1.ConfigMap); ok {
+			return apierrors.NewInternalError(errors.New("later"))
+		}
+		return c.Get(ctx, key, obj, opts...)
+	}})
+	watch, err := content.New(noManager{}, content.Options{Live: live, Clock: w.clock, OwnNamespace: "system"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return watch.Foresee()
 }

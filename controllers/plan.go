@@ -11,7 +11,6 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -118,7 +117,7 @@ func (s *Deps) planOf(ctx context.Context, k *kind, obj client.Object, run *dryR
 		object := newPlanObject(&found)
 		s.planCanary(ctx, &found, &object)
 		if object.Pods != nil && object.Pods.Replaced {
-			object.Pods.Kept = s.keptPods(ctx, &found)
+			object.Pods.Kept = s.keptPods(ctx, obj, &found)
 		}
 		made.Objects = append(made.Objects, object)
 		made.Incomplete = made.Incomplete || object.Unasked
@@ -286,25 +285,21 @@ const maxPlanSets = 4
 
 // keptPods returns how many pods of a Deployment have the planned template already: pods of an earlier revision, during a rollout that is
 // taken back. Pods whose ReplicaSet cannot be read count as replaced.
-func (s *Deps) keptPods(ctx context.Context, found *apply.Outcome) int32 {
+func (s *Deps) keptPods(ctx context.Context, owner client.Object, found *apply.Outcome) int32 {
 	before, ok := found.Before.(*appsv1.Deployment)
 	after, changed := found.After.(*appsv1.Deployment)
-	if !ok || !changed || before.Status.Replicas == before.Status.UpdatedReplicas && before.Status.ObservedGeneration >= before.Generation {
+	if !ok || !changed || before.Spec.Selector == nil || before.Status.Replicas == before.Status.UpdatedReplicas && before.Status.ObservedGeneration >= before.Generation {
 		return 0 // All of them run the present template.
 	}
-	selector, err := metav1.LabelSelectorAsSelector(before.Spec.Selector)
+	pods, err := workload.ListPods(ctx, s.Client, owner, before.Name, before.Spec.Selector.MatchLabels)
 	if err != nil {
 		return 0
 	}
-	var pods corev1.PodList
-	if err := s.Client.List(ctx, &pods, client.InNamespace(before.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
-		return 0
-	}
 	running := map[string]int32{}
-	for i := range pods.Items {
-		owner := metav1.GetControllerOf(&pods.Items[i])
-		if owner != nil && owner.Kind == "ReplicaSet" && pods.Items[i].DeletionTimestamp == nil {
-			running[owner.Name]++
+	for i := range pods {
+		set := metav1.GetControllerOf(&pods[i])
+		if set != nil && set.Kind == "ReplicaSet" && pods[i].DeletionTimestamp == nil {
+			running[set.Name]++
 		}
 	}
 	var kept int32

@@ -60,39 +60,48 @@ func (c ConfigInputs) Unfollowed() ConfigInputs { return ConfigInputs{Sum: c.Sum
 // Follows reports whether the operator followed content when it wrote the record.
 func (c *ConfigInputs) Follows() bool { return len(c.Objects) > 0 }
 
-// ConfigDigest is a digest of the content in use. Unlike ConfigInputs.Sum, it does not depend on the content that came before.
-type ConfigDigest struct {
-	// ConfigMaps and Secrets are the digests of all objects of a kind, empty if none is followed. Key is the name of the key for the sums of
-	// Secrets.
-	ConfigMaps string `json:"configMaps,omitempty"`
-	Secrets    string `json:"secrets,omitempty"`
-	Key        string `json:"key,omitempty"`
+// ContentMark has short sums of the content in use, which are independent of the content that came before.
+type ContentMark struct {
+	// Objects are the first bytes of the sums by the first bytes of a sum of ConfigReference.ID. An object that does not exist has none.
+	Objects map[string]string `json:"objects,omitempty"`
+	// Key is the name of the key for the sums of Secrets.
+	Key string `json:"key,omitempty"`
 }
 
-// Digest returns the digest of the content in use.
-func (c *ConfigInputs) Digest() ConfigDigest {
-	made := ConfigDigest{}
-	configMaps, secrets := map[string]string{}, map[string]string{}
+// shortSum is the length of a short sum in hexadecimal digits.
+const shortSum = 8
+
+func shortID(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:])[:shortSum]
+}
+
+// Mark returns the mark of the content in use.
+func (c *ConfigInputs) Mark() ContentMark {
+	made := ContentMark{Key: c.Key}
 	for id, sum := range c.Objects {
-		if strings.HasPrefix(id, KindSecret+"/") {
-			secrets[id] = sum
-		} else {
-			configMaps[id] = sum
+		if len(sum) < shortSum {
+			continue
 		}
-	}
-	if len(configMaps) > 0 {
-		made.ConfigMaps = sumOfObjects(configMaps)
-	}
-	if len(secrets) > 0 {
-		made.Secrets, made.Key = sumOfObjects(secrets), c.Key
+		if made.Objects == nil {
+			made.Objects = map[string]string{}
+		}
+		made.Objects[shortID(id)] = sum[:shortSum]
 	}
 	return made
 }
 
-// Differs reports whether the content differs of the kinds that both digests have. Sums of Secrets with different keys are not comparable.
-func (d ConfigDigest) Differs(other ConfigDigest) bool {
-	differ := func(a, b string) bool { return a != "" && b != "" && a != b }
-	return differ(d.ConfigMaps, other.ConfigMaps) || d.Key == other.Key && differ(d.Secrets, other.Secrets)
+// Has reports whether an object has a sum in the mark.
+func (m *ContentMark) Has(id string) bool { return m.Objects[shortID(id)] != "" }
+
+// Differs reports whether an object with a sum has another one in the mark. An object that the mark lacks, or that does not exist, does not differ,
+// and sums of Secrets with different keys are not comparable.
+func (m *ContentMark) Differs(id, sum, key string) bool {
+	if len(sum) < shortSum || strings.HasPrefix(id, KindSecret+"/") && m.Key != key {
+		return false
+	}
+	known, ok := m.Objects[shortID(id)]
+	return ok && known != sum[:shortSum]
 }
 
 // RecordSize returns the minimum length in bytes of the record of references.

@@ -261,26 +261,29 @@ func TestRecordSize(t *testing.T) {
 	}
 }
 
-// TestConfigDigest compares digests. A kind that one of them lacks, and Secrets whose sums have another key, are not comparable.
-func TestConfigDigest(t *testing.T) {
-	digest := func(key string, objects map[string]string) ConfigDigest {
-		return (&ConfigInputs{Objects: objects, Key: key, Sum: "of before"}).Digest()
-	}
-	both := digest("k", map[string]string{"ConfigMap/a": "1", "Secret/a": "2"})
+// TestContentMark compares content with a mark. What one of them lacks, and Secrets whose sums have another key, are not comparable.
+func TestContentMark(t *testing.T) {
+	const one, two = "11111111aaaaaaaa", "22222222aaaaaaaa"
+	inputs := ConfigInputs{Objects: map[string]string{"ConfigMap/a": one, "Secret/a": one, "ConfigMap/gone": ""}, Key: "k", Sum: "of before"}
+	mark := inputs.Mark()
 	for name, c := range map[string]struct {
-		other ConfigDigest
-		want  bool
+		id, sum, key string
+		want         bool
 	}{
-		"the same":                 {digest("k", map[string]string{"ConfigMap/a": "1", "Secret/a": "2"}), false},
-		"another ConfigMap":        {digest("k", map[string]string{"ConfigMap/a": "3", "Secret/a": "2"}), true},
-		"another Secret":           {digest("k", map[string]string{"ConfigMap/a": "1", "Secret/a": "3"}), true},
-		"another key":              {digest("l", map[string]string{"ConfigMap/a": "1", "Secret/a": "3"}), false},
-		"another key, and a map":   {digest("l", map[string]string{"ConfigMap/a": "3", "Secret/a": "2"}), true},
-		"Secrets are not followed": {digest("", map[string]string{"ConfigMap/a": "1"}), false},
-		"nothing is followed":      {digest("", nil), false},
+		"the same":                {"ConfigMap/a", one, "k", false},
+		"another ConfigMap":       {"ConfigMap/a", two, "k", true},
+		"a ConfigMap, by any key": {"ConfigMap/a", two, "l", true},
+		"another Secret":          {"Secret/a", two, "k", true},
+		"a Secret, by a key":      {"Secret/a", two, "l", false},
+		"an object that is gone":  {"ConfigMap/a", "", "k", false},
+		"an object that was gone": {"ConfigMap/gone", one, "k", false},
+		"an object of no mark":    {"ConfigMap/b", one, "k", false},
 	} {
-		if both.Differs(c.other) != c.want || c.other.Differs(both) != c.want {
-			t.Errorf("%s: differs is %t", name, both.Differs(c.other))
+		if got := mark.Differs(c.id, c.sum, c.key); got != c.want {
+			t.Errorf("%s: differs is %t", name, got)
 		}
+	}
+	if none := (&ConfigInputs{}).Mark(); none.Objects != nil || none.Differs("ConfigMap/a", one, "") {
+		t.Errorf("the mark of nothing is %+v", none)
 	}
 }

@@ -215,7 +215,7 @@ const memoryLimit, containerLimit = "450MiB", "512Mi"
 // helpers has the template of GOMEMLIMIT: that of the Deployment for its own memory limit and for a limit without a usual unit, and else nine tenths
 // of the limit, in bytes.
 const helpers = `{{- define "app-operator.memoryLimit" -}}
-{{- $limit := dig "limits" "memory" "" .Values.resources | toString -}}
+{{- $limit := dig "limits" "memory" "" (.Values.resources | default dict) | toString -}}
 {{- $unit := regexFind "[A-Za-z]+$" $limit -}}
 {{- if and (regexMatch "^[0-9]+(Mi|Gi|M|G)$" $limit) (ne $limit "` + containerLimit + `") -}}
 {{- $bytes := get (dict "Mi" 1048576 "Gi" 1073741824 "M" 1000000 "G" 1000000000) $unit | int64 -}}

@@ -92,18 +92,20 @@ func (c decider) decideCanary(want *decision, present *builtSpec) (*decision, er
 	}
 	stable := c.stableWorkload()
 	changes, err := c.changesTemplate(stable, present.workload)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
+	}
+	// The aborted content may not be read yet, or be away for a moment: then nothing seems to change.
+	if mark := c.abortInForce(present); mark != nil && stable != nil && (changes || !present.content.hasAll(&mark.Failed.Content)) {
+		return c.decideAborted(want, mark), nil
+	}
+	switch {
 	case !changes && !c.runsInCanary(present):
 		return c.endCanary(want, appv1.ReasonCanaryAborted), nil
 	case !changes && c.seen.isReady(c.in.Owner): // The promoted change runs in all pods.
 		return c.endCanary(want, ""), nil
 	case !changes:
 		return want, nil
-	}
-	if mark := c.abortInForce(present); mark != nil && stable != nil {
-		return c.decideAborted(want, mark), nil
 	}
 	if !c.hasCanary() && !c.hasServingPods() {
 		return want, nil
@@ -350,7 +352,7 @@ func (c decider) newAbort(present *builtSpec, cause string) *holdMark {
 	}
 	return &holdMark{By: byAbort, Failed: &failedSpec{
 		Identity: record, Refresh: present.inputs.Refresh, Image: mainImage(present.workload), Cause: cause,
-		Canary: true, Content: present.inputs.Config.Digest(),
+		Canary: true, Content: present.inputs.Config.Mark(),
 	}}
 }
 
@@ -361,7 +363,7 @@ func (c decider) abortInForce(present *builtSpec) *holdMark {
 		return nil
 	}
 	failed := c.stillFailed(source.mark.Failed)
-	if failed == nil || failed.Content.Differs(present.inputs.Config.Digest()) && present.content.isKnown() {
+	if failed == nil || present.content.differsFrom(&failed.Content) {
 		return nil
 	}
 	return &holdMark{By: byAbort, Failed: failed}

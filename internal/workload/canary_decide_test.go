@@ -273,7 +273,7 @@ func TestDecideCanary(t *testing.T) {
 		"aborted, without a canary": {func(s *situation) { s.aborted(t, "nginx:2"); s.app.Spec.Canary = nil }, "present nginx:2 whole"},
 		"aborted, the spec before":  {func(s *situation) { s.aborted(t, "nginx:2"); s.app.Spec.Image = "nginx:1" }, "present nginx:1"},
 		"aborted, without content now": {func(s *situation) {
-			s.aborted(t, "nginx:2", func(f *failedSpec) { f.Content.ConfigMaps = "1" })
+			s.aborted(t, "nginx:2", func(f *failedSpec) { f.Content.Objects = map[string]string{"1": "1"} })
 		}, "held nginx:1 earlier remembers record"},
 		"a hold in the middle, read": {func(s *situation) {
 			s.run(t, "nginx:2")

@@ -46,6 +46,8 @@ type contentNeed struct {
 // contentRead is the answer to a need of content.
 type contentRead struct {
 	need *contentNeed
+	// unwatched are the kinds whose objects cannot be watched: their content is not read, and that of other kinds is.
+	unwatched map[string]error
 	// found are the digests of the content, by the ID of the reference.
 	found map[string]foundContent
 	// key is the ID of the key of the sums of Secrets, empty if no Secret is followed.
@@ -76,9 +78,21 @@ type contentDecision struct {
 	retry      time.Duration
 }
 
-// isKnown reports whether the content is known as it is now: it was read, or none is followed.
-func (d *contentDecision) isKnown() bool {
-	return d.forget || len(d.refs) == 0 || d.looked && !d.waits
+// hasAll reports whether all objects of a mark that the pods use exist and were read.
+func (d *contentDecision) hasAll(mark *resource.ContentMark) bool {
+	return !slices.ContainsFunc(d.refs, func(ref resource.ConfigReference) bool {
+		return mark.Has(ref.ID()) && d.found[ref.ID()].sum == ""
+	})
+}
+
+// differsFrom reports whether an object that was read has other content than a mark.
+func (d *contentDecision) differsFrom(mark *resource.ContentMark) bool {
+	for id, found := range d.found {
+		if mark.Differs(id, found.sum, d.next.Key) {
+			return true
+		}
+	}
+	return false
 }
 
 // decideContent returns the content to record of the content that the pods of a workload use. Without a change, this is the recorded content.
@@ -116,7 +130,7 @@ func (c decider) decideContent(chosen *builtSpec) (contentDecision, *need) {
 		r := &made.refs[i]
 		found, isRead := read.found[r.ID()]
 		seen[r.ID()] = resource.Content{Sum: found.sum, Optional: r.Optional, Unread: !isRead}
-		made.waits = made.waits || !isRead
+		made.waits = made.waits || !isRead && read.unwatched[r.Kind] == nil
 	}
 	moment := resource.MomentSettled // Content that is not due was not read.
 	if replaced {
@@ -134,8 +148,6 @@ type contentReader struct {
 	watch *content.Watch
 	in    *Input
 	seen  *Observed
-	// unwatched are the kinds whose objects cannot be watched: their content is not read, and that of other kinds is.
-	unwatched map[string]error
 	*contentRead
 }
 

@@ -39,9 +39,9 @@ type failedSpec struct {
 	// Image is the image of its main container, Cause the reason why its pods did not become ready.
 	Image string `json:"image"`
 	Cause string `json:"reason"`
-	// Canary is true for the spec of a canary that was aborted, and Content is the digest of the content of its pods.
-	Canary  bool                  `json:"canary,omitempty"`
-	Content resource.ConfigDigest `json:"content,omitzero"`
+	// Canary is true for the spec of a canary that was aborted, and Content is the mark of the content of its pods.
+	Canary  bool                 `json:"canary,omitempty"`
+	Content resource.ContentMark `json:"content,omitzero"`
 	// Defaults is the digest of the defaults that were rolled back, empty if the spec was.
 	Defaults string `json:"defaults,omitempty"`
 	// Wave is the wave in which the workload had taken its defaults.

@@ -222,6 +222,7 @@ func TestMemoryLimit(t *testing.T) {
 		"resources.limits.memory=1000M":                      "900000000",
 		"resources.limits.memory=1073741824":                 "450MiB",
 		"resources.limits=null":                              "450MiB",
+		"resources=null":                                     "450MiB",
 		"resources.limits.memory=2Gi,env.GOMEMLIMIT=off":     "off",
 		"resources.limits.memory=100Gi,env.GOMEMLIMIT=90GiB": "90GiB",
 	} {
