@@ -24,7 +24,7 @@ var timed = map[string]string{
 	"test/definitions/schema_test.go decode":                             "the shortest of many tries counts, next to that of an ordinary App",
 	"test/integration/plan_test.go TestPlanLatency":                      "it runs by its name alone, and judges nothing",
 	"internal/answers/answers_test.go readAll":                           "its time is that of synctest",
-	"plugin/ui/viewermemory_test.go ReadSnapshot":                       "its time is that of synctest",
+	"plugin/ui/viewermemory_test.go ReadSnapshot":                        "its time is that of synctest",
 	"plugin/ui/login_test.go TestHostOfPort":                             "its ports are those of requests that no listener gets",
 	"internal/guard/server_test.go checkClosing":                         "its time is that of synctest, and stands still for a busy machine",
 	"test/workload/configrollout_test.go TestConfigRolloutOfBusyContent": "it counts the pauses of the machine, which raise its bound",
