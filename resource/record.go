@@ -79,6 +79,9 @@ func DecodeSpec(record string, spec any) error {
 	return nil
 }
 
+// IsCompressed reports whether a record is compressed.
+func IsCompressed(record string) bool { return strings.HasPrefix(record, gzipPrefix) }
+
 // unzipRecord decompresses a record of EncodeSpec. The result is limited to bounds.MaxSpec.
 func unzipRecord(zipped string) ([]byte, error) {
 	r, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(zipped)))

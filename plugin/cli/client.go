@@ -37,6 +37,8 @@ type clients struct {
 	chunk     int64
 	// most is how many bytes are read of the objects below a resource, maxSnapshot for 0.
 	most int64
+	// isPage is true for a page, which has no address of the API server.
+	isPage bool
 }
 
 // newClients returns the clients that the flags and the kubeconfig mean.
@@ -179,6 +181,14 @@ func refusalText(err error, namespace string) string {
 		return "you may not list them in " + namespace
 	case apierrors.IsNotFound(err):
 		return "the cluster does not have the kind"
+	}
+	return "they cannot be listed: " + view.CleanText(err.Error())
+}
+
+// pageRefusal is refusalText for a page, which has no address of the API server.
+func pageRefusal(err error, namespace string) string {
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+		return refusalText(err, namespace)
 	}
 	return "they cannot be listed: " + view.ErrorText(err)
 }

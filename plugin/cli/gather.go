@@ -46,18 +46,24 @@ func (t target) commandLine(subcommand string) string {
 	return view.PluginCommand(t.namespace, subcommand, t.String())
 }
 
-// maxSnapshot is how many bytes are read of the objects below a resource at most, together: others may have made many large ones with its labels.
+// maxSnapshot is how many bytes are read of the pods of a resource at most, and of all other objects below it: others may have made many large ones with its labels.
 // 4,000 usual pods with their events fit in. maxShared is the same for a viewer, which keeps the resources of many readers: 500 usual pods.
 const maxSnapshot, maxShared = 32 << 20, 4 << 20
+
+const kindsPods = "Pods"
 
 // messageTooLong is why a list is not shown that is beyond the limit of a snapshot.
 const messageTooLong = "the objects of this page are longer than %d MiB"
 
 // gathering collects lists that are requested at once.
 type gathering struct {
-	ctx       context.Context
+	ctx context.Context
+	// pods is the context of lists of pods, which have a limit of their own: others are missing with no large number of pods.
+	pods      context.Context
 	namespace string
-	chunk     int64
+	// isPage is true for a page, which has no address of the API server.
+	isPage bool
+	chunk  int64
 	// most is how many bytes are read, 0 for any number.
 	most    int64
 	wait    sync.WaitGroup
@@ -72,7 +78,11 @@ func gatherList[T any, P interface {
 }, L runtime.Object](g *gathering, kinds string, c lister[L], opts metav1.ListOptions, into *[]T) {
 	g.wait.Go(func() {
 		var found []T
-		err := eachOf(g.ctx, c, g.chunk, opts, func(obj runtime.Object) {
+		ctx := g.ctx
+		if kinds == kindsPods {
+			ctx = g.pods
+		}
+		err := eachOf(ctx, c, g.chunk, opts, func(obj runtime.Object) {
 			if typed, ok := obj.(P); ok {
 				found = append(found, *typed)
 			}
@@ -90,6 +100,9 @@ func gatherList[T any, P interface {
 func (g *gathering) refusalOf(err error) string {
 	if errors.Is(err, answers.ErrTooLong) {
 		return fmt.Sprintf(messageTooLong, g.most>>20)
+	}
+	if g.isPage {
+		return pageRefusal(err, g.namespace)
 	}
 	return refusalText(err, g.namespace)
 }
@@ -153,8 +166,8 @@ func (c *clients) beginSnapshot(ctx context.Context, t target) (*view.Snapshot, 
 	s := &view.Snapshot{Resource: r, Now: time.Now()}
 	// The page names what is beyond the limit; client-go would log it.
 	most := cmp.Or(c.most, maxSnapshot)
-	limited := logr.NewContext(answers.Limit(ctx, most), logr.Discard())
-	g := &gathering{ctx: limited, namespace: t.namespace, chunk: c.chunk, most: most}
+	limited := func() context.Context { return logr.NewContext(answers.Limit(ctx, most), logr.Discard()) }
+	g := &gathering{ctx: limited(), pods: limited(), namespace: t.namespace, chunk: c.chunk, most: most, isPage: c.isPage}
 	c.gatherPods(g, s, t)
 	return s, g, nil
 }
@@ -167,7 +180,7 @@ func (c *clients) gatherPods(g *gathering, s *view.Snapshot, t target) {
 	if t.kind.Scheduled {
 		gatherList(g, "CronJobs", c.kube.BatchV1().CronJobs(t.namespace), selectName(t.name), &s.CronJobs)
 		gatherList(g, "Jobs", c.kube.BatchV1().Jobs(t.namespace), pods, &s.Jobs)
-		gatherList(g, "Pods", core.Pods(t.namespace), pods, &s.Pods)
+		gatherList(g, kindsPods, core.Pods(t.namespace), pods, &s.Pods)
 		return
 	}
 	gatherList(g, "Deployments", apps.Deployments(t.namespace), workloadsOf(t, r), &s.Deployments)
@@ -175,14 +188,14 @@ func (c *clients) gatherPods(g *gathering, s *view.Snapshot, t target) {
 		gatherList(g, "Deployments", apps.Deployments(t.namespace), selectName(r.Canary.Name), &s.Deployments)
 	}
 	gatherList(g, "ReplicaSets", apps.ReplicaSets(t.namespace), pods, &s.ReplicaSets)
-	gatherList(g, "Pods", core.Pods(t.namespace), pods, &s.Pods)
+	gatherList(g, kindsPods, core.Pods(t.namespace), pods, &s.Pods)
 	if r.KeepsData() {
 		gatherList(g, "StatefulSets", apps.StatefulSets(t.namespace), oursOf(t, r), &s.StatefulSets)
 	}
 	if r.HasCommand {
 		jobs := jobsOf(t)
 		gatherList(g, "Jobs", c.kube.BatchV1().Jobs(t.namespace), jobs, &s.Jobs)
-		gatherList(g, "Pods", core.Pods(t.namespace), jobs, &s.Pods)
+		gatherList(g, kindsPods, core.Pods(t.namespace), jobs, &s.Pods)
 	}
 }
 

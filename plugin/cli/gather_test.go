@@ -97,6 +97,10 @@ func withLargePods(t *testing.T, count int) *fakeServer {
 	pod := corev1.Pod{ObjectMeta: objectMeta("web-0")}
 	pod.Annotations = map[string]string{"a": strings.Repeat("x", 1<<20)}
 	f.answer = func(q *http.Request, _ string) runtime.Object {
+		if strings.HasSuffix(q.URL.Path, "/services") {
+			service := corev1.Service{ObjectMeta: objectMeta("web")}
+			return &corev1.ServiceList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceList"}, Items: []corev1.Service{service}}
+		}
 		if strings.HasSuffix(q.URL.Path, "/pods") {
 			return &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: slices.Repeat([]corev1.Pod{pod}, count)}
 		}
@@ -125,15 +129,15 @@ func TestLargePodsOfViewer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			limited := slices.Contains(s.Missing, view.Missing{Kinds: "Pods", Why: "the objects of this page are longer than 4 MiB"})
-			if (len(s.Pods) == count) != want || limited == want {
+			limited := slices.Equal(s.Missing, []view.Missing{{Kinds: "Pods", Why: "the objects of this page are longer than 4 MiB"}})
+			if (len(s.Pods) == count) != want || limited == want || !want && len(s.Services) != 1 {
 				t.Errorf("with %d MiB of pods, viewer %t: %d pods, not shown: %v", count, viewer, len(s.Pods), s.Missing)
 			}
 		}
 	}
 }
 
-// TestNotShownHasNoAddress lists pods by a connection that breaks: what is not shown has the reason, and not the address of the API server.
+// TestNotShownHasNoAddress lists pods by a connection that breaks: what is not shown has the reason, and on a page not the address of the API server.
 func TestNotShownHasNoAddress(t *testing.T) {
 	f := newFakeServer(t, map[string]runtime.Object{"apps/web": &appv1.App{ObjectMeta: objectMeta("web")}})
 	f.answer = func(q *http.Request, _ string) runtime.Object {
@@ -143,11 +147,15 @@ func TestNotShownHasNoAddress(t *testing.T) {
 		return nil
 	}
 	kind, _ := view.KindOf("app")
-	s, err := f.clients(t).readSnapshot(t.Context(), target{kind, namespaceOfTests, "web"}, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(s.Missing) != 1 || !strings.HasPrefix(s.Missing[0].Why, "they cannot be listed: ") || strings.Contains(s.Missing[0].Why, "127.0.0.1") {
-		t.Errorf("not shown: %q", s.Missing)
+	for isPage, shown := range map[bool]bool{true: false, false: true} {
+		c := f.clients(t)
+		c.isPage = isPage
+		s, err := c.readSnapshot(t.Context(), target{kind, namespaceOfTests, "web"}, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(s.Missing) != 1 || !strings.HasPrefix(s.Missing[0].Why, "they cannot be listed: ") || strings.Contains(s.Missing[0].Why, "127.0.0.1") != shown {
+			t.Errorf("page %t: not shown: %q", isPage, s.Missing)
+		}
 	}
 }

@@ -190,6 +190,16 @@ func TestRunKeepsUnreadJob(t *testing.T) {
 	}
 }
 
+// TestRunWithInputDeletesUnreadJob starts a command with an input whose state cannot be read: nothing gives it the input, so the Job is deleted.
+func TestRunWithInputDeletesUnreadJob(t *testing.T) {
+	s := newRunServer(t, endedStatus(0, ""))
+	failingFirst(s.fakeServer, "jobs", 100, forbidden)
+	code, out, said := s.run(t, "run", "web", "-i", "--timeout", "0s", "--", "cat")
+	if code != 1 || !s.deleted() {
+		t.Errorf("exit status %d, deleted: %t\n%s%s", code, s.deleted(), out, said)
+	}
+}
+
 // TestNoServerIsTransient reads a resource of an API server that is not there.
 func TestNoServerIsTransient(t *testing.T) {
 	client, err := versioned.NewForConfig(&rest.Config{Host: "http://127.0.0.1:1"})

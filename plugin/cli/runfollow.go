@@ -123,12 +123,15 @@ func (f *runFollower) followCommand(ctx context.Context) (*view.CommandRun, erro
 }
 
 // awaitStart waits until the command has started, for as long as the API server answers. A command that does not start is a uselessRun. A command
-// whose state cannot be read may have started.
+// whose state cannot be read may have started, and is useless only if it waits for an input.
 func (f *runFollower) awaitStart(ctx context.Context) (*view.CommandRun, error) {
 	began, since, problem := time.Now(), time.Now(), ""
 	for {
 		run, err := f.readState(ctx, answerWithin)
-		if err != nil {
+		switch {
+		case err != nil && f.o.stdin: // It would wait for its input for ever.
+			return nil, uselessRun{err}
+		case err != nil:
 			return nil, err
 		}
 		if run.Running || run.ExitCode != nil {

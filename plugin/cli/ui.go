@@ -104,6 +104,7 @@ func (r *root) uiCommand() *cobra.Command {
 // newReader returns the reader of the pages.
 func (o *uiOptions) newReader(c *clients) reader {
 	row := view.RowOf
+	c.isPage = true
 	if o.viewer {
 		row, c.most = view.PublicRow, maxShared
 	}

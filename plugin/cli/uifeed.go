@@ -158,10 +158,10 @@ func (f *feed) noteAnswer(ctx context.Context, p *part, watched bool, err error)
 		})
 	case apierrors.IsForbidden(err) && watched:
 		f.changePart(p, func() {
-			p.away, p.unwatched = time.Time{}, strings.Replace(refusalText(err, p.namespace), "list", "watch", 1)
+			p.away, p.unwatched = time.Time{}, strings.Replace(pageRefusal(err, p.namespace), "list", "watch", 1)
 		})
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err) && !watched:
-		f.changePart(p, func() { p.away, p.missing = time.Time{}, refusalText(err, p.namespace) })
+		f.changePart(p, func() { p.away, p.missing = time.Time{}, pageRefusal(err, p.namespace) })
 	case apierrors.IsGone(err), apierrors.IsResourceExpired(err), apierrors.IsInvalid(err), apierrors.IsNotFound(err), apierrors.IsBadRequest(err):
 	default:
 		f.changePart(p, func() {

@@ -320,7 +320,7 @@ func (h *hub) readOnce(ctx context.Context, f *followed) (pause time.Duration) {
 		}
 		next.snapshot, next.err = h.readResource(ctx, f)
 		next.state = f.feed.State()
-		if !h.makeBytes(f, next.snapshot) {
+		if !h.makeBytes(f, next.snapshot, next.err) {
 			return pause // The topic is over.
 		}
 	}

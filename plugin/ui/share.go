@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"huolala.cn/app-operator/plugin/view"
 )
 
@@ -114,11 +116,15 @@ func yieldedFor(session string, resources []*followed) *followed {
 
 // makeBytes makes room for the read state of a resource, and reports whether there is room. It ends the resource that was left first, or else a resource
 // of the reader who has most, which may be the same resource.
-func (h *hub) makeBytes(f *followed, read *view.Snapshot) bool {
-	if h.limits.bytes == 0 || read == nil {
+func (h *hub) makeBytes(f *followed, read *view.Snapshot, err error) bool {
+	isGone := apierrors.IsNotFound(err) || apierrors.IsForbidden(err) // Its earlier state is not kept.
+	if h.limits.bytes == 0 || read == nil && !isGone {
 		return true
 	}
-	size := read.Bytes()
+	size := 0
+	if read != nil {
+		size = read.Bytes()
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.topics[f.Topic] != f {

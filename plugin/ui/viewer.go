@@ -40,6 +40,8 @@ const (
 	viewerReads, viewerBurst = 10, 20
 	// viewerAtOnce is how many resources are read at once: a read takes several times the memory of its objects.
 	viewerAtOnce = 2
+	// viewerReadTime is how long such a read may take: others wait for its place, and no page waits longer than answerTime.
+	viewerReadTime = 5 * time.Second
 	// viewerAge is how old a resource on a page may be. The watched parts are newer.
 	viewerAge = 10 * time.Second
 	// headerUser is the header in which the proxy names a reader.
@@ -146,7 +148,9 @@ func (r publicReader) ReadSnapshot(ctx context.Context, kind view.Kind, namespac
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	found, err := r.Reader.ReadSnapshot(ctx, kind, namespace, name)
+	bounded, cancel := context.WithTimeout(ctx, viewerReadTime)
+	defer cancel()
+	found, err := r.Reader.ReadSnapshot(bounded, kind, namespace, name)
 	if err != nil {
 		return nil, err
 	}

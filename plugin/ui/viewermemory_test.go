@@ -5,12 +5,15 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"huolala.cn/app-operator/plugin/view"
 )
@@ -146,6 +149,46 @@ func TestViewerTooLarge(t *testing.T) {
 		answer := askAs(t, s, "jo", "/app/shop/cart")
 		if answer.Code != http.StatusServiceUnavailable || !strings.Contains(answer.Body.String(), messageTooMany) {
 			t.Errorf("status %d\n%s", answer.Code, answer.Body)
+		}
+	})
+}
+
+// deletable is a cluster whose resources are gone once isGone is set.
+type deletable struct {
+	*sized
+	isGone atomic.Bool
+}
+
+// ReadSnapshot implements Reader.
+func (g *deletable) ReadSnapshot(ctx context.Context, kind view.Kind, namespace, name string) (*view.Snapshot, error) {
+	if g.isGone.Load() {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "apps"}, name)
+	}
+	return g.sized.ReadSnapshot(ctx, kind, namespace, name)
+}
+
+// TestBytesOfAGoneResource deletes a resource whose page is open: it takes no memory any longer.
+func TestBytesOfAGoneResource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &deletable{sized: &sized{newMoving(1), map[string]int{appTopic(0).Name: 1 << 20}}}
+		s := viewerOf(t, g)
+		defer s.end()
+		taken, err := s.hub.openVisit(t.Context(), "jo", appTopic(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		bytes := func() int {
+			s.hub.mu.Lock()
+			defer s.hub.mu.Unlock()
+			return taken.bytes
+		}
+		<-time.After(2 * pauseResource)
+		before := bytes()
+		g.isGone.Store(true)
+		signalNews(taken.dirty)
+		<-time.After(4 * pauseResource)
+		if before < 1<<20 || bytes() != 0 {
+			t.Errorf("%d bytes are counted, and %d once it is gone", before, bytes())
 		}
 	})
 }

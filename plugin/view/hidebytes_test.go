@@ -57,3 +57,14 @@ func TestManySpellings(t *testing.T) {
 		t.Errorf("%d values with %d bytes are kept, want at most %d bytes; incomplete: %t", len(v.found), keptBytes(v), mostHiddenBytes, v.incomplete)
 	}
 }
+
+// TestNoTextWithoutValues has a list of objects with values not be read: no text of others is public. Lists without values do not matter.
+func TestNoTextWithoutValues(t *testing.T) {
+	for kinds, public := range map[string]bool{kindsPods: false, kindsReplicaSets: false, kindsJobs: false, "Services": true, "Events": true} {
+		s := cases()["ready"]
+		s.Events, s.Missing = []corev1.Event{{Message: "said by others"}}, []Missing{{kinds, "they are too long"}}
+		if said := s.PublicCopy().Events[0].Message; (said == "said by others") != public {
+			t.Errorf("without %s, the text is %q", kinds, said)
+		}
+	}
+}

@@ -26,7 +26,7 @@ type recordReader struct {
 	left bool
 }
 
-// readRecord returns a record as plain JSON, or its fault. A record that cannot be read counts as the longest one: as much may have been decompressed.
+// readRecord returns a record as plain JSON, or its fault. A compressed record that cannot be read counts as the longest one: as much may have been decompressed.
 func (r *recordReader) readRecord(record string) (plain, fault string) {
 	if record == "" {
 		return "", "no record"
@@ -40,7 +40,10 @@ func (r *recordReader) readRecord(record string) (plain, fault string) {
 	case errors.Is(err, resource.ErrNoSpec):
 		return "", "only a hash"
 	case err != nil:
-		r.read += bounds.MaxSpec
+		r.read += len(record)
+		if resource.IsCompressed(record) {
+			r.read += bounds.MaxSpec
+		}
 		return "", faultUnreadable
 	}
 	if r.read+len(whole) > maxRecords { // No older record is read either, however short it is.

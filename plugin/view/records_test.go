@@ -48,6 +48,7 @@ func TestRecordsWithinBudget(t *testing.T) {
 		"one byte beyond":          {[]string{recordOf(image, half), recordOf(image, half-99), short}, []string{"", "", tooMany}},
 		"none after a longer one":  {[]string{recordOf(image, half), recordOf(image, half-99), short, recordOf(image, 99)}, []string{"", "", tooMany, tooMany}},
 		"unreadable records count": {[]string{"gzip:x", "gzip:x", short}, []string{"unreadable record: no rollback", "unreadable record: no rollback", tooMany}},
+		"short unreadable records": {[]string{"x", "x", short}, []string{"unreadable record: no rollback", "unreadable record: no rollback", ""}},
 		"no record costs nothing":  {[]string{recordOf(image, half), recordOf(image, half), ""}, []string{"", "", "no record: no rollback"}},
 	} {
 		s := withRecords(c.records...)
