@@ -57,18 +57,30 @@ const messageTooLong = "the objects of this page are longer than %d MiB"
 
 // gathering collects lists that are requested at once.
 type gathering struct {
-	ctx context.Context
-	// pods is the context of lists of pods, which have a limit of their own: others are missing with no large number of pods.
-	pods      context.Context
+	ctx       context.Context
 	namespace string
 	// isPage is true for a page, which has no address of the API server.
 	isPage bool
 	chunk  int64
 	// most is how many bytes are read, 0 for any number.
-	most    int64
+	most int64
+	*gathered
+}
+
+// gathered is the state of lists that are requested at once.
+type gathered struct {
 	wait    sync.WaitGroup
 	mu      sync.Mutex
 	missing []view.Missing
+}
+
+// forPods returns a gathering of the same lists whose pods have a limit of their own: other objects are not missing for a large number of pods.
+func (g *gathering) forPods() *gathering {
+	pods := *g
+	if g.most > 0 {
+		pods.ctx = answers.Limit(g.ctx, g.most)
+	}
+	return &pods
 }
 
 // gatherList requests a list, and appends it to a slice. What cannot be listed is noted.
@@ -78,11 +90,7 @@ func gatherList[T any, P interface {
 }, L runtime.Object](g *gathering, kinds string, c lister[L], opts metav1.ListOptions, into *[]T) {
 	g.wait.Go(func() {
 		var found []T
-		ctx := g.ctx
-		if kinds == kindsPods {
-			ctx = g.pods
-		}
-		err := eachOf(ctx, c, g.chunk, opts, func(obj runtime.Object) {
+		err := eachOf(g.ctx, c, g.chunk, opts, func(obj runtime.Object) {
 			if typed, ok := obj.(P); ok {
 				found = append(found, *typed)
 			}
@@ -166,21 +174,21 @@ func (c *clients) beginSnapshot(ctx context.Context, t target) (*view.Snapshot, 
 	s := &view.Snapshot{Resource: r, Now: time.Now()}
 	// The page names what is beyond the limit; client-go would log it.
 	most := cmp.Or(c.most, maxSnapshot)
-	limited := func() context.Context { return logr.NewContext(answers.Limit(ctx, most), logr.Discard()) }
-	g := &gathering{ctx: limited(), pods: limited(), namespace: t.namespace, chunk: c.chunk, most: most, isPage: c.isPage}
+	limited := logr.NewContext(answers.Limit(ctx, most), logr.Discard())
+	g := &gathering{ctx: limited, namespace: t.namespace, chunk: c.chunk, most: most, isPage: c.isPage, gathered: &gathered{}}
 	c.gatherPods(g, s, t)
 	return s, g, nil
 }
 
 // gatherPods requests the pods of a resource, and the objects that control the pods.
 func (c *clients) gatherPods(g *gathering, s *view.Snapshot, t target) {
-	r := &s.Resource
+	r, ofPods := &s.Resource, g.forPods()
 	pods := metav1.ListOptions{LabelSelector: podSelector(t, r)}
 	apps, core := c.kube.AppsV1(), c.kube.CoreV1()
 	if t.kind.Scheduled {
 		gatherList(g, "CronJobs", c.kube.BatchV1().CronJobs(t.namespace), selectName(t.name), &s.CronJobs)
 		gatherList(g, "Jobs", c.kube.BatchV1().Jobs(t.namespace), pods, &s.Jobs)
-		gatherList(g, kindsPods, core.Pods(t.namespace), pods, &s.Pods)
+		gatherList(ofPods, kindsPods, core.Pods(t.namespace), pods, &s.Pods)
 		return
 	}
 	gatherList(g, "Deployments", apps.Deployments(t.namespace), workloadsOf(t, r), &s.Deployments)
@@ -188,14 +196,14 @@ func (c *clients) gatherPods(g *gathering, s *view.Snapshot, t target) {
 		gatherList(g, "Deployments", apps.Deployments(t.namespace), selectName(r.Canary.Name), &s.Deployments)
 	}
 	gatherList(g, "ReplicaSets", apps.ReplicaSets(t.namespace), pods, &s.ReplicaSets)
-	gatherList(g, kindsPods, core.Pods(t.namespace), pods, &s.Pods)
+	gatherList(ofPods, kindsPods, core.Pods(t.namespace), pods, &s.Pods)
 	if r.KeepsData() {
 		gatherList(g, "StatefulSets", apps.StatefulSets(t.namespace), oursOf(t, r), &s.StatefulSets)
 	}
 	if r.HasCommand {
 		jobs := jobsOf(t)
 		gatherList(g, "Jobs", c.kube.BatchV1().Jobs(t.namespace), jobs, &s.Jobs)
-		gatherList(g, kindsPods, core.Pods(t.namespace), jobs, &s.Pods)
+		gatherList(ofPods, kindsPods, core.Pods(t.namespace), jobs, &s.Pods)
 	}
 }
 

@@ -173,7 +173,7 @@ func (r *root) importSources(ctx context.Context, c *clients, names []string, o 
 		return r.fileSources(ctx, c, names, o)
 	}
 	var n view.Namespace
-	g := &gathering{ctx: ctx, namespace: c.namespace, chunk: c.chunk}
+	g := &gathering{ctx: ctx, namespace: c.namespace, chunk: c.chunk, gathered: &gathered{}}
 	gatherList(g, "Deployments", c.kube.AppsV1().Deployments(c.namespace), metav1.ListOptions{}, &n.Deployments)
 	gatherList(g, "StatefulSets", c.kube.AppsV1().StatefulSets(c.namespace), metav1.ListOptions{}, &n.StatefulSets)
 	gatherList(g, "Services", c.kube.CoreV1().Services(c.namespace), metav1.ListOptions{}, &n.Services)
