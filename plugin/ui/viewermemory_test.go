@@ -109,11 +109,13 @@ func TestViewerBytes(t *testing.T) {
 			m := newMoving(1)
 			m.over = make(chan struct{}, 100)
 			sizes := &sized{m, map[string]int{}}
+			for i := range c.readers {
+				sizes.bytes[appTopic(i).Name] = c.bytes
+			}
 			s := viewerOf(t, sizes)
 			defer s.end()
 			var seats []*seat
 			for i, reader := range c.readers {
-				sizes.bytes[appTopic(i).Name] = c.bytes
 				taken, err := s.hub.openVisit(t.Context(), reader, appTopic(i))
 				if err != nil {
 					t.Fatal(err)
@@ -126,7 +128,9 @@ func TestViewerBytes(t *testing.T) {
 			}
 			kept := 0
 			for i, taken := range seats {
+				s.hub.mu.Lock()
 				ended := s.hub.topics[taken.Topic] != taken.followed
+				s.hub.mu.Unlock()
 				if ended != slices.Contains(c.ended, i) {
 					t.Errorf("%s: resource %d of %s has ended: %t", name, i, c.readers[i], ended)
 				}
