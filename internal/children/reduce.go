@@ -118,7 +118,7 @@ func reducePod(from, to client.Object) bool {
 		kept.OwnerReferences[i].APIVersion = ""
 	}
 	kept.Status.Phase = truncateText(pod.Status.Phase, maxKeptKind)
-	health.KeepCauses(&pod.Status, &kept.Status, maxKeptMessage)
+	health.KeepCauses(pod, &kept.Status, maxKeptMessage)
 	if _, ok := kept.Labels[appv1.LabelCloudManager]; ok { // A renamed component reads it, see workload.AvailableSince.
 		kept.Status.Conditions = append(kept.Status.Conditions, reduceReady(pod.Status.Conditions)...)
 	}

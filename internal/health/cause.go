@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -47,14 +48,6 @@ func (c Cause) placeText() string {
 // String returns the cause for a message: the place, then the problem.
 func (c Cause) String() string { return c.placeText() + ": " + c.Message }
 
-// Redact returns the cause without private values of the workload object: a runtime that cannot start a container quotes its command.
-func (c Cause) Redact(of secrecy.Object) Cause {
-	if c.Reason == appv1.ReasonContainerError || c.Reason == appv1.ReasonContainerConfigError {
-		c.Message = secrecy.RedactText(c.Message, of)
-	}
-	return c
-}
-
 // Worst returns the gravest cause among the pods of a rollout, the zero Cause if nothing is known to be wrong with any. stalled is
 // true for a rollout that has not finished in time.
 func Worst(pods []corev1.Pod, stalled bool) Cause {
@@ -62,6 +55,29 @@ func Worst(pods []corev1.Pod, stalled bool) Cause {
 		return worstCause(pods, lastCauseOf)
 	}
 	return worstCause(pods, CauseOf)
+}
+
+// WorstFor is Worst without private values of the workload object: a runtime that cannot start a container quotes its command. The values are hidden in
+// the words of the kubelet, as a cause has them cut and with other spaces.
+func WorstFor(pods []corev1.Pod, stalled bool, of secrecy.Object) Cause {
+	look := CauseOf
+	if stalled {
+		look = lastCauseOf
+	}
+	i, found := worstPod(pods, look)
+	if found.Reason != appv1.ReasonContainerError && found.Reason != appv1.ReasonContainerConfigError {
+		return found
+	}
+	redacted := pods[i]
+	for _, statuses := range []*[]corev1.ContainerStatus{&redacted.Status.InitContainerStatuses, &redacted.Status.ContainerStatuses} {
+		*statuses = slices.Clone(*statuses)
+		for n := range *statuses {
+			if waiting := (*statuses)[n].State.Waiting; waiting != nil {
+				(*statuses)[n].State.Waiting = &corev1.ContainerStateWaiting{Reason: waiting.Reason, Message: secrecy.RedactText(waiting.Message, of)}
+			}
+		}
+	}
+	return look(&redacted)
 }
 
 // Gravest returns the pods, two at most, whose causes Worst returns of all the pods: during a rollout, and once the rollout has stalled.
@@ -218,13 +234,30 @@ func withoutCommand(words string) string {
 			said = append(said, plain)
 		}
 	}
-	words = quoted.ReplaceAllLiteralString(words, `"…"`)
+	words = withoutHook(quoted.ReplaceAllLiteralString(words, `"…"`))
 	words = single.ReplaceAllString(words, "${1}'…'")
 	words = withoutBrackets(words)
 	for _, text := range said {
 		words = strings.ReplaceAll(words, text, "…")
 	}
 	return words
+}
+
+// hookEnd matches the end of the command of a hook in an error of the kubelet, and how the command ended.
+var hookEnd = regexp.MustCompile(`' (exited with -?\d+|timed out)`)
+
+// withoutHook hides the command of a hook, which is in apostrophes and may have some of its own, and what the command has written
+// (k8s.io/kubernetes/pkg/kubelet/lifecycle and …/kuberuntime).
+func withoutHook(words string) string {
+	before, rest, found := strings.Cut(words, "command '")
+	if !found {
+		return words
+	}
+	end := ""
+	if all := hookEnd.FindAllString(rest, -1); len(all) > 0 {
+		end = strings.TrimPrefix(all[len(all)-1], "'")
+	}
+	return before + "command '…'" + end
 }
 
 // backticked matches the path of a volume in an error of the kubelet: that of subPathExpr has the values of variables
@@ -268,11 +301,12 @@ func pullError(words string) string {
 	return ": " + message.Quote(words)
 }
 
-// KeepCauses copies from one pod status to another the container statuses that the pod's cause is read from, now and after a rollout that
+// KeepCauses copies from a pod to a pod status the container statuses that the pod's cause is read from, now and after a rollout that
 // has missed its deadline, reduced to the fields in use. Without such a container it copies why the pod is not scheduled. Messages are cut
 // to most bytes, and image names to maxKeptImage.
-func KeepCauses(from, to *corev1.PodStatus, most int) {
-	whole := corev1.Pod{Status: *from}
+func KeepCauses(pod *corev1.Pod, to *corev1.PodStatus, most int) {
+	from := &pod.Status
+	whole := corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: pod.OwnerReferences}, Status: *from}
 	whole.Status.Phase = ""
 	kept := map[*corev1.ContainerStatus]bool{}
 	for _, cause := range []func(*corev1.ContainerStatus) Cause{containerCause, lastContainerCause} {
@@ -285,7 +319,7 @@ func KeepCauses(from, to *corev1.PodStatus, most int) {
 	keep := func(all []corev1.ContainerStatus) (some []corev1.ContainerStatus) {
 		for i := range all {
 			if kept[&all[i]] {
-				some = append(some, withCause(&all[i], most))
+				some = append(some, withCause(&all[i], pod, most))
 			}
 		}
 		return some
@@ -305,8 +339,8 @@ const (
 	maxKeptReason = 32
 )
 
-// withCause copies the fields of a container's status that its cause is read from.
-func withCause(s *corev1.ContainerStatus, most int) corev1.ContainerStatus {
+// withCause copies the fields of the status of a pod's container that its cause is read from.
+func withCause(s *corev1.ContainerStatus, pod *corev1.Pod, most int) corev1.ContainerStatus {
 	kept := corev1.ContainerStatus{Name: truncateText(s.Name, maxKeptName), Ready: s.Ready}
 	kept.State.Terminated = keptEnd(s.State.Terminated)
 	waiting := s.State.Waiting
@@ -320,13 +354,20 @@ func withCause(s *corev1.ContainerStatus, most int) corev1.ContainerStatus {
 	case waiting != nil:
 		words := waiting.Message
 		if len(words) > most {
-			// A cut could remove the quotes by which the command of a container is known.
-			words = truncateText(withoutCommand(words), most)
+			// A cut could remove the quotes by which the command of a container is known, or the end of a value.
+			words = truncateText(withoutCommand(secrecy.RedactForeign(words, withValues(pod))), most)
 		}
 		kept.Image = truncateText(s.Image, maxKeptImage)
 		kept.State.Waiting = &corev1.ContainerStateWaiting{Reason: truncateText(waiting.Reason, maxKeptReason), Message: strings.Clone(words)}
 	}
 	return kept
+}
+
+// withValues returns an object with the private values of a pod.
+func withValues(pod *corev1.Pod) secrecy.Object {
+	return &batchv1.Job{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Annotations: pod.Annotations}, Spec: pod.Spec,
+	}}}
 }
 
 func keptEnd(ended *corev1.ContainerStateTerminated) *corev1.ContainerStateTerminated {

@@ -2,10 +2,12 @@ package health
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -226,10 +228,13 @@ func TestStallHasOneText(t *testing.T) {
 // TestNoCommandInMessages has the words of container runtimes that repeat a container's command, which may have a secret in it.
 func TestNoCommandInMessages(t *testing.T) {
 	for words, want := range map[string]string{
-		`failed to create shim task: exec: "sh -c hunter2": executable file not found in $PATH`:                                                 `failed to create shim task: exec: "…": executable file not found in $PATH`,
-		`error during container init: exec: "/bin/hunter2": stat /bin/hunter2: no such file or directory: unknown`:                              `error during container init: exec: "…": stat …: no such file or directory: unknown`,
-		`exec: "a \"hunter2\" b": stat a "hunter2" b: no such file`:                                                                             `exec: "…": stat a "…" b: no such file`,
-		`Exec lifecycle hook ([sh -c hunter2]) for Container "web" failed - error: command 'sh -c hunter2' exited with 1: , message: "hunter2"`: `Exec lifecycle hook ([…]) for Container "…" failed - error: command '…' exited with 1: , message: "…"`,
+		`failed to create shim task: exec: "sh -c hunter2": executable file not found in $PATH`:                                                                                           `failed to create shim task: exec: "…": executable file not found in $PATH`,
+		`error during container init: exec: "/bin/hunter2": stat /bin/hunter2: no such file or directory: unknown`:                                                                        `error during container init: exec: "…": stat …: no such file or directory: unknown`,
+		`exec: "a \"hunter2\" b": stat a "hunter2" b: no such file`:                                                                                                                       `exec: "…": stat a "…" b: no such file`,
+		`Exec lifecycle hook ([sh -c hunter2]) for Container "web" failed - error: command 'sh -c hunter2' exited with 1: , message: "hunter2"`:                                           `Exec lifecycle hook ([…]) for Container "…" failed - error: command '…' exited with 1`,
+		`Exec lifecycle hook ([sh -c a]) for Container "web" failed - error: command 'sh -c curl -d 'user=a' -H X-Token:hunter2 http://x' exited with 7: curl said 'hunter2' and hunter2`: `Exec lifecycle hook ([…]) for Container "…" failed - error: command '…' exited with 7`,
+		`hook: command 'sh -c 'a' hunter2' timed out`:                                                                                                                                     `hook: command '…' timed out`,
+		`hook: command 'sh -c 'a' hunter2 that is cut`:                                                                                                                                    `hook: command '…'`,
 		`exec: "hunter2 that is cut`: `exec: "…"`,
 		`hook [hunter2 that is cut`:  `hook […]`,
 		`Exec lifecycle hook ([sh -c [ -f /x ] || curl hunter2]) for Container "web" failed - error: command 'x' exited with 1`: `Exec lifecycle hook ([…]) for Container "…" failed - error: command '…' exited with 1`,
@@ -276,5 +281,32 @@ func TestGravestPods(t *testing.T) {
 	}
 	if got := Gravest(all[:1]); len(got) != 0 {
 		t.Errorf("%d pods have a cause", len(got))
+	}
+}
+
+// TestNoValueInCauses has the kubelet's words repeat a variable's value that has several lines, or is cut, by the cache or by the length of a message.
+func TestNoValueInCauses(t *testing.T) {
+	const secret = "postgres://user:hunter2-hunter2-hunter2@db.example.com/shop"
+	for name, words := range map[string]string{
+		"lines":             "cannot read -----BEGIN KEY-----\nhunter2\nhunter2\n-----END KEY-----",
+		"cut by a message":  strings.Repeat("x", 225) + " " + secret + " is no address",
+		"cut by the cache":  strings.Repeat("x", 290) + " " + secret + " is no address",
+		"cut behind a hook": strings.Repeat("x", 200) + " command 'serve " + secret,
+	} {
+		d := &appsv1.Deployment{}
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "main", Env: []corev1.EnvVar{
+			{Name: "A", Value: secret}, {Name: "B", Value: "-----BEGIN KEY-----\nhunter2\nhunter2\n-----END KEY-----"},
+		}}}
+		for _, reason := range []string{"CreateContainerError", "CreateContainerConfigError", "PostStartHookError"} {
+			pod := waiting(reason, words)
+			pod.Spec = d.Spec.Template.Spec
+			kept := corev1.Pod{}
+			KeepCauses(&pod, &kept.Status, 320)
+			for _, stalled := range []bool{true, false} {
+				if got := WorstFor([]corev1.Pod{kept}, stalled, d).Message; got == "" || strings.Contains(got, "hunter2") || strings.Contains(got, "postgres://user") {
+					t.Errorf("%s, %s: %s", name, reason, got)
+				}
+			}
+		}
 	}
 }

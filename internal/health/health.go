@@ -117,7 +117,7 @@ func timeLeft(d *appsv1.Deployment, now time.Time) (left time.Duration, measured
 
 // explainByPods puts the gravest cause that a pod of a workload object shows in the place of the figures, if any shows one.
 func (v *Verdict) explainByPods(pods []corev1.Pod, of secrecy.Object) {
-	if cause := Worst(pods, v.Stalled).Redact(of); cause != (Cause{}) {
+	if cause := WorstFor(pods, v.Stalled, of); cause != (Cause{}) {
 		v.Reason, v.Detail = cause.Reason, cause.String()
 	}
 }

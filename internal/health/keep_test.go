@@ -34,7 +34,8 @@ func TestKeepCauses(t *testing.T) {
 		"cannot be scheduled 2": unschedulable("0/3 nodes are available"),
 	} {
 		kept := corev1.Pod{}
-		KeepCauses(&pod.Status, &kept.Status, 320)
+		KeepCauses(&pod, &kept.Status, 320)
+		kept.OwnerReferences = pod.OwnerReferences
 		if got, want := CauseOf(&kept), CauseOf(&pod); got != want {
 			t.Errorf("%s: the cause became %v, want %v", name, got, want)
 		}

@@ -154,7 +154,7 @@ func noRun(t *timing) string {
 func verdictOfRun(task *appv1.Task, seen *observed, live *batchv1.CronJob) health.Verdict {
 	i := slices.IndexFunc(seen.jobs, func(job batchv1.Job) bool { return isActive(&job) })
 	job := &seen.jobs[i]
-	if cause := health.Worst(seen.podsOf(job), false).Redact(live); cause != (health.Cause{}) {
+	if cause := health.WorstFor(seen.podsOf(job), false, live); cause != (health.Cause{}) {
 		return health.Verdict{Reason: cause.Reason, Message: fmt.Sprintf(messageRunningCause, job.Name, cause)}
 	}
 	v := health.Verdict{

@@ -92,7 +92,7 @@ func TestProgramOfAllNamespaces(t *testing.T) {
 	}
 	t.Logf("it ended %s after SIGTERM", stop(t, p))
 	// The tests below show that the log would tell.
-	for _, line := range []string{`"pprof"`, "metrics server"} {
+	for _, line := range []string{`"pprof"`, `"name":"metrics"`} {
 		if strings.Contains(p.Output.String(), line) {
 			t.Errorf("the log of a manager without flags speaks of %s", line)
 		}
@@ -187,7 +187,7 @@ func TestProgramMetrics(t *testing.T) {
 		}
 		return nil
 	})
-	if !strings.Contains(p.Output.String(), "metrics server") {
+	if !strings.Contains(p.Output.String(), `"name":"metrics"`) {
 		t.Error("the log does not speak of metrics")
 	}
 	stop(t, p)
