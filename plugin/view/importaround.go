@@ -51,8 +51,7 @@ func (i *importing) importAutoscaler() {
 		}
 		i.noteMetadata(name, scaler, false)
 		if stopped {
-			i.addNote("Deployment", "spec.replicas", "is 0, so the application is stopped in spite of %s, and stays so; remove it to have the "+
-				"autoscaler start the application", name)
+			i.addNote("Deployment", "spec.replicas", "is 0, so the application is stopped in spite of %s, and stays so", name)
 		}
 	}
 }

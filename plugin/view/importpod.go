@@ -82,7 +82,7 @@ func (i *importing) lastVariables(c *corev1.Container) []corev1.EnvVar {
 		i.addNote("Deployment", "spec.template.spec.containers["+c.Name+"].env", "has %s several times, which an App cannot have; the App has the last one, which counts", v.Name)
 		for m, other := range c.Env {
 			if m > n && m < last[v.Name] && strings.Contains(other.Value, "$("+v.Name+")") {
-				i.addNote("Deployment", "spec.template.spec.containers["+c.Name+"].env", "has %s, which refers to an earlier %s; state its value in the App", other.Name, v.Name)
+				i.addNote("Deployment", "spec.template.spec.containers["+c.Name+"].env", "has %s, which refers to an earlier %s there, and to the last one in the App", other.Name, v.Name)
 			}
 		}
 	}
