@@ -202,11 +202,13 @@ func (v *values) addHandler(exec *corev1.ExecAction, get *corev1.HTTPGetAction) 
 // kindsWithValues are the kinds of objects that have values of variables, in the plural.
 var kindsWithValues = []string{kindsDeployments, kindsReplicaSets, kindsPods, kindsStatefulSets, kindsJobs, kindsCronJobs}
 
+// lacksValues reports whether a list of objects with values could not be read: values that these objects alone have cannot be hidden.
+func (s *Snapshot) lacksValues() bool { return slices.ContainsFunc(kindsWithValues, s.lacksKind) }
+
 // hiddenValues returns the values that are hidden in the spec, in a recorded spec, and in the live objects, which have values of other sources, too:
 // AppDefaults, patches, and webhooks.
 func (s *Snapshot) hiddenValues() *values {
-	// Values that only the objects of a list have cannot be hidden without the list.
-	found := &values{incomplete: slices.ContainsFunc(s.Missing, func(m Missing) bool { return slices.Contains(kindsWithValues, m.Kinds) })}
+	found := &values{}
 	found.addSpec(toMap(s.Resource.Spec))
 	for _, name := range slices.Concat([]string{""}, s.Resource.partNames()) {
 		if history, isWhole, err := s.readHistory(Part(name)); err == nil {

@@ -13,7 +13,9 @@ import (
 // leave when they end, which can be lines of a log. The values that newHider hides are missing in all that others have written to events and to
 // statuses, and the views of the copy hide the values of all variables.
 func (s *Snapshot) PublicCopy() *Snapshot {
-	public, without := *s, s.newHider()
+	values := s.hiddenValues()
+	values.incomplete = values.incomplete || s.lacksValues()
+	public, without := *s, values.newHider(s.namedWords())
 	public.public = true
 	public.Resource = publicResource(&s.Resource, without)
 	public.Deployments, public.StatefulSets, public.ReplicaSets = slices.Clone(s.Deployments), slices.Clone(s.StatefulSets), slices.Clone(s.ReplicaSets)
