@@ -19,8 +19,8 @@ var podIdentity = []string{
 	appv1.LabelCanary, appv1.LabelTask,
 }
 
-// withoutSelectors returns labels of a pod for a Job: without those by which a selector or podIdentity finds the pod, and those that Kubernetes
-// sets on the pods of each Job.
+// withoutSelectors returns labels of a pod for a Job: without the labels by which a selector or podIdentity finds the pod, and without
+// the labels that Kubernetes sets on the pods of each Job.
 func withoutSelectors(labels, selector map[string]string) map[string]string {
 	kept := maps.Clone(labels)
 	maps.DeleteFunc(kept, func(key, _ string) bool {
@@ -31,8 +31,8 @@ func withoutSelectors(labels, selector map[string]string) map[string]string {
 }
 
 // endingAnnotations returns the annotations of a pod that ends, by the pod template of a workload. The API server refuses a former AppArmor annotation
-// that names no container of the pod: that of the main container, by its name in the template, follows the container, and those of other containers
-// that the pod lacks are left out.
+// that names no container of the pod: the annotation of the main container, by its name in the template, follows the container, and the annotations of
+// other containers that the pod lacks are left out.
 func endingAnnotations(template *corev1.PodTemplateSpec, main string, pod *corev1.PodSpec) map[string]string {
 	kept := WithoutConfig(template).Annotations
 	for key, value := range template.Annotations {

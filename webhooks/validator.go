@@ -42,7 +42,7 @@ type review struct {
 	// pending are the errors that the resource has with the present AppDefaults alone. Other AppDefaults may come in the same sync, so these
 	// errors are warnings.
 	pending field.ErrorList
-	// specs are the specs of the resource's workloads, workloads what they are built to, and children their objects.
+	// specs are the specs of the resource's workloads, workloads the workloads that are built of the specs, and children the objects of the workloads.
 	specs     []resource.Spec
 	workloads []*resource.Workload
 	children  []child

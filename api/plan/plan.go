@@ -64,8 +64,8 @@ const (
 	Created Action = "Created"
 	Changed Action = "Changed"
 	Deleted Action = "Deleted"
-	// Recreated is for an object that is deleted and created again. Its pods stay, except for those of a canary, unless
-	// their template changes too.
+	// Recreated is for an object that is deleted and created again. Its pods stay, except for the pods of a canary, unless
+	// the pod template changes too.
 	Recreated Action = "Recreated"
 	// Scaled is for an object of another owner with a new number of pods.
 	Scaled Action = "Scaled"

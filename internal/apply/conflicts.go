@@ -165,7 +165,7 @@ func ownerOf(req *Request) ownerKey {
 	return ownerKey{req.Manager, client.ObjectKeyFromObject(req.Owner)}
 }
 
-// objectOf returns the key of the plan's object among those of its owner.
+// objectOf returns the key of the plan's object among the objects of its owner.
 func objectOf(p *objectPlan) string { return p.gvk.Kind + "/" + p.object.Desired.GetName() }
 
 // isZero reports whether nothing is recorded.

@@ -132,8 +132,8 @@ func (w *Watch) Register(kind string, queue Queue) {
 	w.queues[kind] = queue
 }
 
-// Follow requeues a resource when one of the objects changes; objects replaces the earlier list. It returns why objects cannot be watched, by
-// their kinds.
+// Follow requeues a resource when one of the objects changes; objects replaces the earlier list. It returns the errors of the kinds whose
+// objects cannot be watched.
 func (w *Watch) Follow(ctx context.Context, name Owner, objects []Object) map[string]error {
 	if w.foresight != nil {
 		return nil

@@ -246,7 +246,7 @@ func withoutCommand(words string) string {
 // hookEnd matches the end of the command of a hook in an error of the kubelet, and how the command ended.
 var hookEnd = regexp.MustCompile(`' (exited with -?\d+|timed out)`)
 
-// withoutHook hides the command of a hook, which is in apostrophes and may have some of its own, and what the command has written
+// withoutHook hides the command of a hook, which is in apostrophes and may have apostrophes of its own, and the output of the command
 // (k8s.io/kubernetes/pkg/kubelet/lifecycle and …/kuberuntime).
 func withoutHook(words string) string {
 	before, rest, found := strings.Cut(words, "command '")

@@ -24,9 +24,9 @@ import (
 )
 
 const (
-	// rightsLife is how long it is remembered what the user may do.
+	// rightsLife is how long a right of the user is remembered.
 	rightsLife = time.Minute
-	// rightsTime is how long a page waits for the API server to say it, and rightsPause how long no page sends the question again after no answer.
+	// rightsTime is how long a page waits for the answer about a right, and rightsPause how long no page asks again after no answer.
 	rightsTime, rightsPause = 2 * time.Second, 10 * time.Second
 )
 
