@@ -197,12 +197,7 @@ func TestAbortHoldsWithOtherContent(t *testing.T) {
 	follow := func(spec string) string {
 		return strings.Replace(spec, "{", `{"configRollout":"OnChange","envFrom":[{"configMapRef":{"name":"settings"}}],`, 1)
 	}
-	w := newWorld(t, newStored(t, kindNamed(t, name), flowSpec(name, "nginx:1", onePort)), newSettings("info"))
-	w.generations = true
-	w.readContent(false)
-	w.settle(name)
-	w.makeAvailable()
-	w.settle(name)
+	w := newFollowing(t, name, flowSpec(name, "nginx:1", onePort))
 	w.setSpec(name, follow(canarySpecOf(name, "nginx:2", byHand)))
 	w.settle(name)
 	w.runs("the canary", "nginx:1", "nginx:2")
@@ -227,12 +222,7 @@ func TestAbortHoldsWithOtherContent(t *testing.T) {
 func TestAbortOfContentHoldsOverARestart(t *testing.T) {
 	const name = "App"
 	spec := strings.Replace(canarySpecOf(name, "nginx:1", byHand), "{", `{"configRollout":"OnChange","envFrom":[{"configMapRef":{"name":"settings"}}],`, 1)
-	w := newWorld(t, newStored(t, kindNamed(t, name), spec), newSettings("info"))
-	w.generations = true
-	w.readContent(false)
-	w.settle(name)
-	w.makeAvailable()
-	w.settle(name)
+	w := newFollowing(t, name, spec)
 	w.setLevel("debug")
 	w.settle(name)
 	w.runs("the canary of other content", "nginx:1", "nginx:1")

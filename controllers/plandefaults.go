@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -9,7 +10,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -90,9 +90,7 @@ func (p *defaultsPlan) addEffects(ctx context.Context, item runtime.Object) bool
 	if client.IgnoreNotFound(err) != nil {
 		return false
 	}
-	if !metav1.IsControlledBy(live, obj) { // Its pods belong to others.
-		live = &appsv1.Deployment{}
-	}
+	live = cmp.Or(ownDeployment(live, obj), &appsv1.Deployment{}) // The pods of another one belong to others.
 	used, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
 	if err != nil {
 		used = p.deps.Today

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"huolala.cn/app-operator/api/plan"
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/stored"
@@ -36,13 +37,13 @@ func (s *Deps) reportPending(ctx context.Context, k *kind, obj reconciler.Resour
 	bounded, cancel := context.WithTimeout(ctx, pendingTimeout)
 	defer cancel()
 	run, err := s.dryRun(bounded, k, obj)
-	if err != nil {
-		s.retryPending(status, report)
-		return
+	var made *plan.Plan
+	if err == nil {
+		made = s.planOf(bounded, k, obj, &run)
 	}
-	made := s.planOf(bounded, k, obj, &run)
-	if run.hasFailed() || made.Incomplete {
-		s.retryPending(status, report)
+	if made == nil || made.Incomplete || run.hasFailed() {
+		status.Pending = nil
+		report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, workload.Unwatched)
 		return
 	}
 	made.Paused = false // The status has it.
@@ -52,43 +53,35 @@ func (s *Deps) reportPending(ctx context.Context, k *kind, obj reconciler.Resour
 	s.Pending.set(name, cause, s.Clock.Now(), counts)
 }
 
-// retryPending has no plan in the status, and the plan computed again later.
-func (s *Deps) retryPending(status *appv1.CommonStatus, report *reconciler.Report) {
-	status.Pending = nil
-	report.RetryAfter = reconciler.MinRequeue(report.RetryAfter, workload.Unwatched)
-}
-
-// hasFailed reports whether a request of the dry run has failed, so that its plan lacks objects. A request that the API server forbids is an
-// obstacle that the plan has.
-func (d *dryRun) hasFailed() bool {
+// obstacleRetry returns the time after which an obstacle is looked at again, 0 for an obstacle whose end is an event. isObstacle is false for a request
+// that has failed. A request that the API server forbids meets an obstacle.
+func obstacleRetry(err error) (retry time.Duration, isObstacle bool) {
 	var stalled *reconciler.StalledError
 	var waiting *reconciler.WaitingError
-	if d.err == nil || errors.As(d.err, &stalled) || errors.As(d.err, &waiting) {
-		return false
+	switch {
+	case err == nil:
+		return 0, true
+	case errors.As(err, &stalled):
+		return stalled.RetryAfter, true
+	case errors.As(err, &waiting):
+		return waiting.RetryAfter, true
 	}
-	reason, _ := reconciler.ReasonAndMessageOf(d.err)
-	return reason != appv1.ReasonForbidden
+	reason, _ := reconciler.ReasonAndMessageOf(err)
+	return workload.Unwatched, reason == appv1.ReasonForbidden
+}
+
+// hasFailed reports whether a request of the dry run has failed, so that its plan lacks objects.
+func (d *dryRun) hasFailed() bool {
+	_, isObstacle := obstacleRetry(d.err)
+	return !isObstacle
 }
 
 // counts returns for how long the plan of the dry run counts, 0 for until an event: an obstacle may end without one.
 func (d *dryRun) counts() time.Duration {
-	errs := []error{d.err}
+	counts, _ := obstacleRetry(d.err)
 	for _, found := range d.journal.Changed() {
-		errs = append(errs, found.Err)
-	}
-	var counts time.Duration
-	for _, err := range errs {
-		var stalled *reconciler.StalledError
-		var waiting *reconciler.WaitingError
-		switch {
-		case err == nil:
-		case errors.As(err, &stalled):
-			counts = reconciler.MinRequeue(counts, stalled.RetryAfter)
-		case errors.As(err, &waiting):
-			counts = reconciler.MinRequeue(counts, waiting.RetryAfter)
-		default:
-			counts = reconciler.MinRequeue(counts, workload.Unwatched)
-		}
+		retry, _ := obstacleRetry(found.Err)
+		counts = reconciler.MinRequeue(counts, retry)
 	}
 	return counts
 }

@@ -45,20 +45,11 @@ func resolveIngressClass(statedWorkload *appv1.WorkloadSpec, stated *appv1.Servi
 	if serving.Ingress == nil || serving.Ingress.ClassName == nil {
 		return
 	}
-	annotation := func(spec *appv1.WorkloadSpec, ingress *appv1.IngressSpec) (class string, ok bool) {
-		if ingress != nil {
-			if class, ok = ingress.Annotations[rules.AnnotationIngressClass]; ok {
-				return class, ok
-			}
-		}
-		class, ok = spec.Annotations[rules.AnnotationIngressClass]
-		return class, ok
-	}
-	class, ok := annotation(workload, serving.Ingress)
+	class, ok := rules.FormerIngressClass(serving.Ingress, workload)
 	if !ok || class == *serving.Ingress.ClassName {
 		return
 	}
-	_, own := annotation(statedWorkload, stated.Ingress)
+	_, own := rules.FormerIngressClass(stated.Ingress, statedWorkload)
 	one := *serving.Ingress
 	switch {
 	case stated.Ingress == nil || stated.Ingress.ClassName == nil:

@@ -196,8 +196,8 @@ func ListPods(ctx context.Context, c client.Client, owner client.Object, name st
 
 // runsFor reports whether the controller of a pod is the StatefulSet of a name, or a ReplicaSet of the Deployment of that name or of its canary.
 func runsFor(pod *corev1.Pod, name string) bool {
-	by, hash := metav1.GetControllerOfNoCopy(pod), pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
-	return by != nil && (by.Name == name || by.Name == name+"-"+hash || by.Name == name+appv1.CanarySuffix+"-"+hash)
+	by := metav1.GetControllerOfNoCopy(pod)
+	return by != nil && by.Name == name || ofDeployment(pod, name) || ofDeployment(pod, name+appv1.CanarySuffix)
 }
 
 // observeInputs returns the observation with the inputs that the workload is built with if it is new.

@@ -92,15 +92,24 @@ func servingWarnings(spec *appv1.ServingSpec, workload *appv1.WorkloadSpec, path
 // AnnotationIngressClass is the former place of the class of an Ingress.
 const AnnotationIngressClass = "kubernetes.io/ingress.class"
 
+// FormerIngressClass returns the class that the former annotation states for an Ingress, and whether there is one: the annotation of the block takes
+// precedence over the annotation of all objects. The block may be nil.
+func FormerIngressClass(block *appv1.IngressSpec, workload *appv1.WorkloadSpec) (class string, stated bool) {
+	if block != nil {
+		if class, stated = block.Annotations[AnnotationIngressClass]; stated {
+			return class, true
+		}
+	}
+	class, stated = workload.Annotations[AnnotationIngressClass]
+	return class, stated
+}
+
 // ingressClass warns of an Ingress with two classes: the API server creates none whose former annotation has another class than the field.
 func ingressClass(s *appv1.IngressSpec, workload *appv1.WorkloadSpec, at *field.Path) []string {
 	if s == nil || s.ClassName == nil {
 		return nil
 	}
-	class, stated := s.Annotations[AnnotationIngressClass]
-	if !stated {
-		class, stated = workload.Annotations[AnnotationIngressClass]
-	}
+	class, stated := FormerIngressClass(s, workload)
 	if !stated || class == *s.ClassName {
 		return nil
 	}
