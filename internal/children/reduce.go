@@ -104,8 +104,8 @@ func reduceAutoscaler(from, to client.Object) bool {
 	return false
 }
 
-// reducePod keeps which resource a pod belongs to and why it does not run: of its labels the operator's, and of the others the shortest,
-// and the containers that health has a cause of.
+// reducePod keeps which resource a pod belongs to, since when it exists and why it does not run: of its labels the operator's, and of the others the
+// shortest, and the containers that health has a cause of.
 func reducePod(from, to client.Object) bool {
 	pod, isPod := from.(*corev1.Pod)
 	kept, ok := to.(*corev1.Pod)
@@ -113,7 +113,7 @@ func reducePod(from, to client.Object) bool {
 		return false
 	}
 	kept.Labels = reduceLabels(pod.Labels)
-	kept.Annotations, kept.ManagedFields = nil, nil
+	kept.CreationTimestamp, kept.Annotations, kept.ManagedFields = pod.CreationTimestamp, nil, nil
 	for i := range kept.OwnerReferences {
 		kept.OwnerReferences[i].APIVersion = ""
 	}

@@ -80,19 +80,6 @@ func WorstFor(pods []corev1.Pod, stalled bool, of secrecy.Object) Cause {
 	return look(&redacted)
 }
 
-// Gravest returns the pods, two at most, whose causes Worst returns of all the pods: during a rollout, and once the rollout has stalled.
-func Gravest(pods []corev1.Pod) []corev1.Pod {
-	var gravest []corev1.Pod
-	during, _ := worstPod(pods, CauseOf)
-	stalled, _ := worstPod(pods, lastCauseOf)
-	for i := range pods {
-		if i == during || i == stalled {
-			gravest = append(gravest, pods[i])
-		}
-	}
-	return gravest
-}
-
 // worstCause returns the gravest cause among the pods; of is the cause of one.
 func worstCause(pods []corev1.Pod, of func(*corev1.Pod) Cause) Cause {
 	_, found := worstPod(pods, of)

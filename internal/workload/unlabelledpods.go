@@ -26,8 +26,8 @@ import (
 // request.
 
 const (
-	// unlabelledPage is how many pods are read in one request, unlabelledPages the number of requests for one reading. A page is reduced
-	// to the causes before the next one is read.
+	// unlabelledPage is how many pods are read in one request, unlabelledPages the number of requests for one reading. The pods of a page
+	// are reduced before the next one is read.
 	unlabelledPage, unlabelledPages = 16, 4
 	// firstPodInterval is the time between two readings of the pods of a Deployment at first, and lastPodInterval the limit of this time: the
 	// interval grows by half of the time for which the Deployment has not been ready.
@@ -203,26 +203,26 @@ func readGravestPods(ctx context.Context, reader client.Reader, live *appsv1.Dep
 	if err != nil {
 		return nil, fmt.Errorf("read the selector: %w", err)
 	}
-	var gravest []corev1.Pod
+	var pods []corev1.Pod
+	gravest := func() []corev1.Pod { return health.Gravest(pods) }
 	next := ""
 	for range unlabelledPages {
 		page := &corev1.PodList{}
 		if err := reader.List(ctx, page, client.InNamespace(live.Namespace), client.MatchingLabelsSelector{Selector: selector},
 			client.Limit(unlabelledPage), client.Continue(next)); err != nil {
-			return gravest, fmt.Errorf("list pods: %w", err)
+			return gravest(), fmt.Errorf("list pods: %w", err)
 		}
 		for i := range page.Items {
 			if pod := &page.Items[i]; ofDeployment(pod, live.Name) {
 				children.TypeOf(pod).Keep(pod, false)
-				gravest = append(gravest, *pod)
+				pods = append(pods, *pod)
 			}
 		}
-		gravest = health.Gravest(gravest)
 		if next = page.Continue; next == "" {
 			break
 		}
 	}
-	return gravest, nil
+	return gravest(), nil
 }
 
 // ofDeployment reports whether the controller of a pod is a ReplicaSet of a Deployment, by the name that the Deployment's controller gives

@@ -145,13 +145,19 @@ func revisionOf(obj metav1.Object) int64 {
 
 // podsOf returns the pods that an object controls, those in trouble first.
 func (s *Snapshot) podsOf(uid types.UID) []corev1.Pod {
+	found := podsControlledBy(uid, s.Pods)
+	sortPods(found)
+	return found
+}
+
+// podsControlledBy returns the pods that an object controls.
+func podsControlledBy(uid types.UID, pods []corev1.Pod) []corev1.Pod {
 	var found []corev1.Pod
-	for i := range s.Pods {
-		if controlsObject(uid, &s.Pods[i]) {
-			found = append(found, s.Pods[i])
+	for i := range pods {
+		if controlsObject(uid, &pods[i]) {
+			found = append(found, pods[i])
 		}
 	}
-	sortPods(found)
 	return found
 }
 

@@ -1,0 +1,95 @@
+package health
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	appv1 "huolala.cn/app-operator/api/v1"
+)
+
+// TestCauseOfNewestPods has rollouts with pods of several ReplicaSets: the reason is the newest ReplicaSet's.
+func TestCauseOfNewestPods(t *testing.T) {
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	pods := 0
+	pod := func(set string, second int, change func(*corev1.Pod)) corev1.Pod {
+		pods++
+		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Name:              fmt.Sprintf("%s-%d", set, pods),
+			CreationTimestamp: metav1.NewTime(begin.Add(time.Duration(second) * time.Second)),
+			OwnerReferences:   []metav1.OwnerReference{{Kind: "ReplicaSet", Name: set, Controller: ptr.To(true)}},
+		}}
+		change(&p)
+		return p
+	}
+	status := func(s corev1.ContainerStatus) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			s.Name = "web"
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{s}
+		}
+	}
+	killed := status(corev1.ContainerStatus{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled"}}})
+	loops := status(corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}})
+	runs := func(*corev1.Pod) {}
+	unscheduled := func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/3 nodes are available",
+		}}
+	}
+	ended := func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }
+	deleted := func(p *corev1.Pod) { p.DeletionTimestamp = ptr.To(metav1.NewTime(begin)) }
+
+	for name, c := range map[string]struct {
+		pods            []corev1.Pod
+		during, stalled string
+	}{
+		"the earlier pods are killed, a new one waits for a node": {
+			[]corev1.Pod{pod("web-1", 0, killed), pod("web-1", 0, killed), pod("web-2", 60, unscheduled)}, appv1.ReasonUnschedulable, appv1.ReasonUnschedulable,
+		},
+		"the new pod starts": {
+			[]corev1.Pod{pod("web-1", 0, killed), pod("web-2", 60, runs)}, appv1.ReasonProgressing, appv1.ReasonOOMKilled,
+		},
+		"an earlier pod was replaced during the rollout": {
+			[]corev1.Pod{pod("web-1", 0, runs), pod("web-1", 90, killed), pod("web-2", 60, loops)}, appv1.ReasonCrashLoopBackOff, appv1.ReasonCrashLoopBackOff,
+		},
+		"an earlier pod was replaced, the new pod starts": {
+			[]corev1.Pod{pod("web-1", 0, runs), pod("web-1", 90, killed), pod("web-2", 60, runs)}, appv1.ReasonProgressing, appv1.ReasonOOMKilled,
+		},
+		"the oldest earlier pod was evicted": {
+			[]corev1.Pod{pod("web-1", 0, ended), pod("web-1", 30, killed), pod("web-2", 60, loops)}, appv1.ReasonCrashLoopBackOff, appv1.ReasonCrashLoopBackOff,
+		},
+		"the new pods are being deleted": {
+			[]corev1.Pod{pod("web-1", 0, killed), pod("web-2", 60, deleted)}, appv1.ReasonOOMKilled, appv1.ReasonOOMKilled,
+		},
+		"three ReplicaSets": {
+			[]corev1.Pod{pod("web-3", 90, loops), pod("web-1", 0, killed), pod("web-2", 60, unscheduled)}, appv1.ReasonCrashLoopBackOff, appv1.ReasonCrashLoopBackOff,
+		},
+		"two ReplicaSets of one second": {
+			[]corev1.Pod{pod("web-1", 0, killed), pod("web-2", 0, unscheduled)}, appv1.ReasonOOMKilled, appv1.ReasonOOMKilled,
+		},
+		"one ReplicaSet": {
+			[]corev1.Pod{pod("web-1", 0, runs), pod("web-1", 9, loops)}, appv1.ReasonCrashLoopBackOff, appv1.ReasonCrashLoopBackOff,
+		},
+	} {
+		for _, reason := range []string{"ReplicaSetUpdated", "ProgressDeadlineExceeded"} {
+			want := c.during
+			if reason == "ProgressDeadlineExceeded" {
+				want = c.stalled
+			}
+			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
+			d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Reason: reason}}
+			all := Deployment(d, c.pods, begin)
+			if all.Reason != want {
+				t.Errorf("%s, %s: %s, want %s", name, reason, all.Reason, want)
+			}
+			if got := Deployment(d, Gravest(c.pods), begin); got.Reason != want {
+				t.Errorf("%s, %s: of the gravest pods %s, want %s", name, reason, got.Reason, want)
+			}
+		}
+	}
+}
