@@ -288,6 +288,18 @@ func pullError(words string) string {
 	return ": " + message.Quote(words)
 }
 
+// LosesPullError reports whether a message is an earlier one without the error of its image pull. Kubernetes before 1.32 has the error only until it
+// waits for the next try (k8s.io/kubernetes/pkg/kubelet/images/image_manager.go).
+func LosesPullError(before, message string) bool {
+	at := strings.Index(message, cannotBePulled)
+	if at < 0 {
+		return false
+	}
+	head, tail := message[:at+len(cannotBePulled)], message[at+len(cannotBePulled):]
+	rest, found := strings.CutPrefix(before, head+": ")
+	return found && !strings.HasPrefix(tail, ": ") && strings.HasSuffix(rest, tail)
+}
+
 // KeepCauses copies from a pod to a pod status the container statuses that the pod's cause is read from, now and after a rollout that
 // has missed its deadline, reduced to the fields in use. Without such a container it copies why the pod is not scheduled. Messages are cut
 // to most bytes, and image names to maxKeptImage.

@@ -5,7 +5,7 @@ const AdviceStalled = ". Earlier pods, if any, keep running. Fix the cause, or c
 
 // The texts of conditions and events on pods and rollouts. The name of the workload object or of the container precedes each of them.
 const (
-	messageImagePull       = "image %q cannot be pulled%s"
+	messageImagePull       = "image %q" + cannotBePulled + "%s"
 	messageImageName       = "image %q is not a valid name"
 	messageExitsEarly      = "exits soon after each start; see its log"
 	messageExitCode        = "exits with code %d; see its log"
@@ -24,6 +24,9 @@ const (
 	messagePodsRejected    = "pods cannot be created: %s"
 	messagePodsNotYetThere = ", %d not created yet; if this persists, see \"kubectl describe statefulset/%s -n %s\""
 )
+
+// cannotBePulled precedes the error of an image pull.
+const cannotBePulled = " cannot be pulled"
 
 // messageJobSuspended is the text of conditions on a suspended Job.
 const messageJobSuspended = "Job %s is suspended, and has not started; a queue resumes it, or: kubectl patch job -n %s %s --type=merge -p '{\"spec\":{\"suspend\":false}}'"

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/internal/message"
 )
 
@@ -38,9 +39,7 @@ func setStatusConditions(obj Resource, report *Report, err error) {
 		conditions[i].Message = message.Truncate(conditions[i].Message, maxMessage)
 	}
 	report.SetConditions(&status.Conditions)
-	if stalled.Status == metav1.ConditionTrue && !report.ExactNumbers {
-		keepSteadyMessages(status.Conditions, conditions)
-	}
+	keepSteadyMessages(status.Conditions, conditions, stalled.Status == metav1.ConditionTrue && !report.ExactNumbers)
 	for _, c := range conditions {
 		meta.SetStatusCondition(&status.Conditions, c)
 	}
@@ -159,12 +158,15 @@ func reconcilingCondition(obj Resource, report *Report, ready, stalled *metav1.C
 // a quota.
 var numbers = regexp.MustCompile(`[0-9]+`)
 
-// keepSteadyMessages keeps the earlier message of each condition of a stalled resource where the new one differs from it in
-// nothing but numbers: each crash of a pod would otherwise be a write of the status, and an event.
-func keepSteadyMessages(before, after []metav1.Condition) {
+// keepSteadyMessages keeps the earlier message of each condition where the new one differs from it in nothing but an error of an image pull that is no
+// longer shown, or, with numbersChange, in nothing but numbers: each crash of a pod would otherwise be a write of the status, and an event.
+func keepSteadyMessages(before, after []metav1.Condition, numbersChange bool) {
 	for i := range after {
 		was, is := meta.FindStatusCondition(before, after[i].Type), &after[i]
-		if was != nil && was.Status == is.Status && was.Reason == is.Reason && was.ObservedGeneration == is.ObservedGeneration &&
+		if was == nil || was.Status != is.Status || was.Reason != is.Reason || was.ObservedGeneration != is.ObservedGeneration {
+			continue
+		}
+		if health.LosesPullError(was.Message, is.Message) || numbersChange &&
 			numbers.ReplaceAllLiteralString(was.Message, "#") == numbers.ReplaceAllLiteralString(is.Message, "#") {
 			is.Message = was.Message
 		}

@@ -4,10 +4,13 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -232,5 +235,44 @@ func TestStalledMessagesKeepTheirNumbers(t *testing.T) {
 	setStatusConditions(app, &Report{}, Stalled("QuotaExceeded", "used: cpu=5, limited: cpu=3"))
 	if got := statusCondition(app, appv1.ConditionStalled).Message; got != "used: cpu=5, limited: cpu=3" {
 		t.Errorf("for another generation it is reported as %q", got)
+	}
+}
+
+// TestMessagesKeepThePullError has the states of a container whose image cannot be pulled, as Kubernetes 1.31 alternates between them.
+func TestMessagesKeepThePullError(t *testing.T) {
+	judge := func(reason, words string, stalled bool) *Report {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
+		if stalled {
+			d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Reason: "ProgressDeadlineExceeded"}}
+		}
+		var pod corev1.Pod
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+			Name: "web", Image: "shop/web:2", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: words}},
+		}}
+		return &Report{Pods: health.Deployment(d, []corev1.Pod{pod}, time.Time{})}
+	}
+	const backOff, image = "ImagePullBackOff", `Back-off pulling image "shop/web:2"`
+	for _, stalled := range []bool{false, true} {
+		app := &appv1.App{}
+		setStatusConditions(app, judge(backOff, image, stalled), nil)
+		first := statusCondition(app, appv1.ConditionReady).Message
+		setStatusConditions(app, judge("ErrImagePull", "not found", stalled), nil)
+		before := app.DeepCopy()
+		if said := statusCondition(app, appv1.ConditionReady).Message; said == first || !strings.Contains(said, "not found") {
+			t.Fatalf("stalled %t: the error is missing: %s", stalled, said)
+		}
+		setStatusConditions(app, judge(backOff, image, stalled), nil)
+		if diff := cmp.Diff(before, app); diff != "" {
+			t.Errorf("stalled %t: while it waits for the next try (-before +after):\n%s", stalled, diff)
+		}
+		setStatusConditions(app, judge("ErrImagePull", "denied", stalled), nil)
+		if said := statusCondition(app, appv1.ConditionReady).Message; !strings.Contains(said, "denied") {
+			t.Errorf("stalled %t: another error: %s", stalled, said)
+		}
+		app.Generation++
+		setStatusConditions(app, judge(backOff, image, stalled), nil)
+		if said := statusCondition(app, appv1.ConditionReady).Message; said != first {
+			t.Errorf("stalled %t: of another generation: %s", stalled, said)
+		}
 	}
 }
