@@ -92,6 +92,9 @@ func TestPendingAfterFailure(t *testing.T) {
 		if kept := len(app.Status.Pending) == 1; kept != c.kept {
 			t.Errorf("%s: what waits is kept is %t: %q", name, kept, app.Status.Pending)
 		}
+		if paused := c.report.Pause != reconciler.NotPaused; paused != c.paused {
+			t.Errorf("%s: the report has the pause: %t, want %t", name, paused, c.paused)
+		}
 	}
 }
 

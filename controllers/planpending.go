@@ -23,7 +23,9 @@ func (s *Deps) reportPending(ctx context.Context, k *kind, obj reconciler.Resour
 	status, name := obj.CommonStatus(), pendingKey{manager: k.manager, owner: client.ObjectKeyFromObject(obj)}
 	switch {
 	case report.Pause == reconciler.NotPaused && isPaused(obj):
-		return // The steps failed before they had compared anything, at a read for example: the status is as true as before.
+		// The steps failed before they had compared anything, at a read for example: what waits is as true as before.
+		report.Pause = reconciler.Paused
+		return
 	case report.Pause != reconciler.Pending:
 		status.Pending = nil
 		s.Pending.forget(name)

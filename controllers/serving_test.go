@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -201,4 +202,52 @@ func TestRefusedAround(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestExposedOfAnInvalidSpec has another host and an error in one change. While the Ingress of before serves, Exposed and the hosts are those of before.
+func TestExposedOfAnInvalidSpec(t *testing.T) {
+	const before = `"ingress":{"rules":[{"host":"a.example.com"}]}`
+	forNames(t, servingKinds(), func(t *testing.T, kindName string) {
+		for name, c := range map[string]struct {
+			after, condition, hosts string
+			lost                    bool
+		}{
+			"another field is wrong":         {`"ingress":{"rules":[{"host":"b.example.com"}]},"labels":{"a b":"c"}`, "Exposed=True/Accepted", "b.example.com", false},
+			"the block is wrong":             {`"ingress":{"rules":[{"host":"b.example.com"},{"host":"-"}]}`, "Exposed=False/Invalid", "a.example.com", false},
+			"nothing is known of the former": {`"ingress":{"rules":[{"host":"b.example.com"}]},"labels":{"a b":"c"}`, "Exposed=False/Invalid", "a.example.com", true},
+			"the spec cannot be decoded":     {`"ingress":{"rules":[{"host":"b.example.com"}]},"labels":7`, "Exposed=True/Accepted", "a.example.com", false},
+		} {
+			t.Run(name, func(t *testing.T) {
+				w := newWorld(t, newStored(t, kindNamed(t, kindName), around(kindName, before)))
+				w.settle(kindName)
+				ingress := &networkingv1.Ingress{}
+				if !w.read(ingress) {
+					t.Fatal("there is no Ingress")
+				}
+				ingress.Status.LoadBalancer.Ingress = []networkingv1.IngressLoadBalancerIngress{{IP: "192.0.2.1"}}
+				if err := w.Client.Status().Update(t.Context(), ingress); err != nil {
+					t.Fatal(err)
+				}
+				w.settle(kindName)
+				w.stands("before", kindName, "Exposed=True/Accepted")
+				w.setSpec(kindName, around(kindName, c.after))
+				if d := w.deployment(); c.lost {
+					delete(d.Annotations, appv1.AnnotationLastAppliedSpec)
+					w.update(d)
+				}
+				if _, err := w.reconcile(kindName); err != nil {
+					t.Log(err)
+				}
+				w.stands(name, kindName, c.condition)
+				live := kindNamed(t, kindName).empty()
+				w.read(live)
+				if hosts := decodeStatus[appv1.ServingStatus](t, live).Hosts; hosts != c.hosts {
+					t.Errorf("the hosts are %q, want %q", hosts, c.hosts)
+				}
+				if w.read(ingress); ingress.Spec.Rules[0].Host != c.hosts {
+					t.Errorf("the Ingress has the host %q, want %q", ingress.Spec.Rules[0].Host, c.hosts)
+				}
+			})
+		}
+	})
 }

@@ -7,8 +7,10 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
@@ -65,7 +67,9 @@ func (l *liveReport) addServing(in *Input, want *decision, done *ApplyResult, ea
 	if !in.Kind.Serves || in.Undecodable != nil {
 		return
 	}
-	l.status.Serving.Hosts = resource.Hosts(in.Around)
+	if want.invalid == nil || exposesAsAsked(in, done) {
+		l.status.Serving.Hosts = resource.Hosts(in.Around)
+	}
 	if other := done.Seen.Autoscaler; in.wantsAutoscaler() && other != "" {
 		l.auxiliary = reconciler.ReasonAndMessage{
 			Reason: appv1.ReasonAutoscalerExists, Message: fmt.Sprintf(messageAutoscalerExists, other, in.Name),
@@ -103,17 +107,28 @@ func exposuresOf(in *Input, done *ApplyResult, invalid error, earlier string) []
 	return all
 }
 
+// exposesAsAsked reports whether the Ingress and the HTTPRoute were applied as far as the spec asks for them. Of an invalid spec they are, if their own
+// fields are valid and there is a Service for them.
+func exposesAsAsked(in *Input, done *ApplyResult) bool {
+	spec := in.Spec.Serving()
+	return (spec.Ingress == nil || wasApplied[*networkingv1.Ingress](done)) && (spec.HTTPRoute == nil || wasApplied[*gatewayv1.HTTPRoute](done))
+}
+
+// wasApplied reports whether an auxiliary object of a type was applied, or could not be.
+func wasApplied[T client.Object](done *ApplyResult) bool {
+	return slices.ContainsFunc(done.auxiliary, func(out apply.Outcome) bool {
+		_, ok := out.Object.Desired.(T)
+		return ok
+	})
+}
+
 // exposureIn is standingIn for an Ingress or HTTPRoute. If the Service of an earlier spec may lack the port, the standing reports that
 // nothing is applied.
 func exposureIn[T interface {
 	comparable
 	client.Object
 }](in *Input, done *ApplyResult, invalid error, kind, field, earlier string, judge func(T) health.Standing) *health.Standing {
-	applied := slices.ContainsFunc(done.auxiliary, func(out apply.Outcome) bool {
-		_, ok := out.Object.Desired.(T)
-		return ok
-	})
-	if earlier == "" || in.Paused || applied || !done.auxiliaryKnown {
+	if earlier == "" || in.Paused || wasApplied[T](done) || !done.auxiliaryKnown {
 		return standingIn(in, done, invalid, kind, judge)
 	}
 	message := messagePortMissing
@@ -133,8 +148,8 @@ func standingIn[T interface {
 	switch {
 	case trouble != nil:
 		return standingOf(trouble)
-	case live == none && invalid != nil:
-		return standingOf(invalid) // Nothing creates it before the spec is corrected.
+	case invalid != nil && (live == none || !wasApplied[T](done)):
+		return standingOf(invalid) // Nothing creates or changes it before the spec is corrected.
 	case live == none:
 		return missingStanding(kind, in.Name)
 	}
