@@ -62,9 +62,15 @@ func runtimeDir(t *testing.T) string {
 // upCluster starts a cluster and waits until it is ready.
 func upCluster(t *testing.T, dir string, args ...string) *runningCluster {
 	t.Helper()
+	return upClusterWith(t, dir, nil, args...)
+}
+
+// upClusterWith is upCluster with a standard input.
+func upClusterWith(t *testing.T, dir string, input io.Reader, args ...string) *runningCluster {
+	t.Helper()
 	c := &runningCluster{Cmd: exec.Command(clusterBinary(t), append([]string{"up"}, args...)...), stderr: &bytes.Buffer{}}
 	c.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+dir)
-	c.Stderr = c.stderr
+	c.Stdin, c.Stderr = input, c.stderr
 	stdout, err := c.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -395,6 +401,19 @@ func TestKilledSupervisor(t *testing.T) {
 	if !strings.Contains(next.stderr.String(), "removed the remains") {
 		t.Errorf("standard error:\n%s", next.stderr)
 	}
+}
+
+// TestEndOfInput checks that a cluster ends with the process that holds the other end of its standard input.
+func TestEndOfInput(t *testing.T) {
+	t.Parallel()
+	dir := runtimeDir(t)
+	input, other, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := upClusterWith(t, dir, input, "--bare", "--until-eof")
+	_ = input.Close()
+	c.ends(t, dir, 0, func() { _ = other.Close() })
 }
 
 // TestReadersGoAway checks that the cluster still cleans up when nobody reads its output any more.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -47,22 +48,34 @@ func newCommand() *cobra.Command {
 
 func newUpCommand() *cobra.Command {
 	var o upOptions
+	var untilEOF bool
 	command := &cobra.Command{
 		Use:   "up",
 		Short: "Start a cluster and stay in the foreground until it is told to stop",
 		Long: `Starts a cluster, prints "ready <kubeconfig>" to standard output once it is, and stays until
-SIGINT, SIGTERM or "cluster down". Everything that it has written is removed at the end.`,
+SIGINT, SIGTERM, "cluster down" or, with --until-eof, the end of standard input. Everything that it has written is removed at the end.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.validate(); err != nil {
 				return err
 			}
-			return up(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			ctx := cmd.Context()
+			if untilEOF {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithCancel(ctx)
+				defer cancel()
+				go func() {
+					_, _ = io.Copy(io.Discard, cmd.InOrStdin()) // An error ends it, too.
+					cancel()
+				}()
+			}
+			return up(ctx, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	flags := command.Flags()
 	addNameFlag(command, &o.name)
 	flags.BoolVar(&o.bare, "bare", false, "etcd and kube-apiserver only: no controllers, no scheduler, no nodes")
+	flags.BoolVar(&untilEOF, "until-eof", false, "stop at the end of standard input, too: with the process that holds its other end")
 	flags.IntVar(&o.nodes, "nodes", 3, "how many nodes to simulate")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "where to put the admin's kubeconfig (default: in the cluster's state directory)")
 	flags.StringVar(&o.logDir, "log-dir", "", "where to keep the components' logs (default: in the state directory, removed with it)")

@@ -140,8 +140,11 @@ func StartCluster(name string, nodes int) (*Plane, error) {
 	if program == "" {
 		return nil, errors.New("CLUSTER_BINARY does not name the cluster program; make test sets it")
 	}
-	cmd := exec.Command(program, "up", "--name", fmt.Sprintf("%s-%d", name, os.Getpid()), "--nodes", fmt.Sprint(nodes))
+	cmd := exec.Command(program, "up", "--until-eof", "--name", fmt.Sprintf("%s-%d", name, os.Getpid()), "--nodes", fmt.Sprint(nodes))
 	cmd.Stderr = os.Stderr
+	if _, err := cmd.StdinPipe(); err != nil { // A test that panics closes it.
+		return nil, err
+	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -335,6 +338,18 @@ func (p *Plane) discard(ctx context.Context, ns *corev1.Namespace) error {
 		errs = append(errs, p.Client.DeleteAllOf(ctx, obj, client.InNamespace(ns.Name), client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	}
 	return errors.Join(errs...)
+}
+
+// DeleteAfter deletes an object when the test ends; the object may be gone by then.
+func (p *Plane) DeleteAfter(t testing.TB, obj client.Object) {
+	t.Helper()
+	t.Cleanup(func() {
+		ctx, cancel := cleanupContext()
+		defer cancel()
+		if err := client.IgnoreNotFound(p.Client.Delete(ctx, obj)); err != nil {
+			t.Errorf("delete %T %s: %v", obj, obj.GetName(), err)
+		}
+	})
 }
 
 // cleanupContext is for what is deleted after a test, whose own context has ended.

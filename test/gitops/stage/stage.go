@@ -61,14 +61,17 @@ func start(name string) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stage{folder: folder, cluster: exec.Command(program, "up", "--name", fmt.Sprintf("%s-%d", name, os.Getpid()), "--nodes", "2")}
+	s := &Stage{folder: folder, cluster: exec.Command(program, "up", "--until-eof", "--name", fmt.Sprintf("%s-%d", name, os.Getpid()), "--nodes", "2")}
 	s.cluster.Stderr = os.Stderr
+	if _, err := s.cluster.StdinPipe(); err != nil { // A test that panics closes it.
+		return nil, errors.Join(err, os.RemoveAll(folder))
+	}
 	out, err := s.cluster.StdoutPipe()
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, os.RemoveAll(folder))
 	}
 	if err := s.cluster.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", program, err)
+		return nil, errors.Join(fmt.Errorf("start %s: %w", program, err), os.RemoveAll(folder))
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
 	path, ready := strings.CutPrefix(strings.TrimSpace(line), "ready ")
