@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,12 +29,16 @@ func followedObjects() []followedObject {
 		{appv1.GroupVersion.WithKind("ModelBox"), &stored.ModelBox{}},
 		{appv1.GroupVersion.WithKind("UnitedDeployment"), &stored.UnitedDeployment{}},
 		{appv1.GroupVersion.WithKind("CloudManager"), &stored.CloudManager{}},
+		{appv1.GroupVersion.WithKind("Task"), &stored.Task{}},
+		{appv1.GroupVersion.WithKind("AppDefaults"), &stored.AppDefaults{}},
+		{corev1.SchemeGroupVersion.WithKind("Service"), &corev1.Service{}},
+		{appsv1.SchemeGroupVersion.WithKind("StatefulSet"), &appsv1.StatefulSet{}},
 		{appsv1.SchemeGroupVersion.WithKind("Deployment"), &appsv1.Deployment{}},
 	}
 }
 
-// awaitCache waits until the manager's cache has all that the API server has now: a manager whose watch is late is quiet, too. The
-// objects are listed as the administrator, so that the manager's Requests do not change.
+// awaitCache waits until the manager's cache has all custom resources, workload objects and Services that the API server has now: a manager whose watch is
+// late is quiet, too. The objects are listed as the administrator, so that the manager's Requests do not change.
 func (m *Manager) awaitCache(t testing.TB) {
 	t.Helper()
 	if m.forbidden || m.Requests.fault != nil {

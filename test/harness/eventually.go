@@ -24,7 +24,7 @@ const (
 func Eventually(t testing.TB, check func() error) {
 	t.Helper()
 	last := errors.New("never tried")
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), Patience) // Cleanups wait, too.
 	defer cancel()
 	pauses := wait.Backoff{Duration: soonest, Factor: 1.6, Cap: latest, Steps: math.MaxInt32}
 	err := pauses.DelayFunc().Until(ctx, true, true, func(context.Context) (bool, error) {

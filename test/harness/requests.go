@@ -109,9 +109,10 @@ func (r *Requests) dropView(namespace string) {
 	delete(r.views, namespace)
 }
 
-// noting returns where a request is noted: of a shared manager in the view of its namespace, nil where nobody looks.
+// noting returns where a request is noted: of a shared manager in the view of its namespace, nil where nobody looks, or in the whole where the request has
+// no namespace.
 func (r *Requests) noting(q Request) *Requests {
-	if r.views == nil {
+	if r.views == nil || q.Namespace == "" {
 		return r
 	}
 	r.mu.Lock()

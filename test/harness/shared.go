@@ -69,7 +69,14 @@ func (p *Plane) startShared() error {
 		return err
 	}
 	m.run()
-	p.shared.stop, p.shared.manager = m.end, m.mgr
+	p.shared.manager = m.mgr
+	p.shared.stop = func() error {
+		err := m.end()
+		if forbidden := m.Requests.Forbidden(); len(forbidden) > 0 {
+			err = errors.Join(err, fmt.Errorf("the role of the shared manager does not allow: %v", forbidden))
+		}
+		return err
+	}
 	select {
 	case <-m.mgr.Elected():
 		return nil

@@ -95,7 +95,7 @@ func TestStoredBeforeTheRules(t *testing.T) {
 			strict, weak := newOlderDefinition(t, plural), newOlderDefinition(t, plural)
 			withoutRules(weak.Spec.Versions[0].Schema.OpenAPIV3Schema)
 			plane.Create(t, weak)
-			t.Cleanup(func() { _ = plane.Client.Delete(t.Context(), weak) })
+			plane.DeleteAfter(t, weak)
 			stored := make([]*unstructured.Unstructured, len(cases.cases))
 			for i, c := range cases.cases {
 				obj := parseApp(t, ns, c.name, c.spec)

@@ -303,7 +303,7 @@ func TestExamplesOfThePlatformPage(t *testing.T) {
 		if err := plane.Client.Create(t.Context(), obj); err != nil {
 			t.Errorf("%s: %v", obj.GetKind(), err)
 		}
-		t.Cleanup(func() { _ = plane.Client.Delete(t.Context(), obj) })
+		plane.DeleteAfter(t, obj)
 	}
 	for _, kind := range []string{"AppDefaults", "App", "Namespace", "ValidatingAdmissionPolicy", "ResourceQuota"} {
 		if !slices.Contains(kinds, kind) {

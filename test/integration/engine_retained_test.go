@@ -134,7 +134,7 @@ func TestClaims(t *testing.T) {
 	for name, grows := range map[string]bool{elastic: true, rigid: false} {
 		class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: "example.com/none", AllowVolumeExpansion: &grows}
 		plane.Create(t, class)
-		t.Cleanup(func() { _ = plane.Client.Delete(t.Context(), class) })
+		plane.DeleteAfter(t, class)
 	}
 	c := newClaim(t, d, "datadir-db-0", elastic)
 	owners := c.OwnerReferences

@@ -540,7 +540,7 @@ func TestCloudManagerGrowthRefused(t *testing.T) {
 	local := read(t, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "local-path"}})
 	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: ns}, Provisioner: local.Provisioner}
 	plane.Create(t, class)
-	t.Cleanup(func() { _ = plane.Client.Delete(t.Context(), class) })
+	plane.DeleteAfter(t, class)
 	cm := newCloudManager(ns)
 	cm.Spec.DB.StatefulSet.Storage.Class = &class.Name
 	plane.Create(t, cm)
