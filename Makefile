@@ -321,7 +321,7 @@ SOME_GITOPS := $(if $(CI_LONG),$(ALL_GITOPS),$(word $(shell echo $$(($$(date +%s
 .PHONY: test-gitops
 test-gitops: $(GITOPS:%=test-gitops-%) ## Apply, compare, wait and prune by kubectl, Flux and Argo CD themselves. GITOPS='stage flux argocd' chooses the clients.
 test-gitops-%:
-	@$(WITH_ASSETS); cd test/gitops/$*; set -x; $(GO_TEST) ./...
+	@$(WITH_ASSETS); cd test/gitops/$*; set -x; $(GO_TEST) -count=1 ./...
 
 # What of it is in `make test` is a few hundred specs, always the same ones: a change fails for what it changes. FUZZ_SEED= makes
 # a failure happen again.
@@ -415,7 +415,9 @@ ENABLE_WEBHOOKS ?= false
 run: build ## Run the manager here against the current kubeconfig, with ENABLE_WEBHOOKS=false. ARGS= are its flags.
 	POD_NAMESPACE=$${POD_NAMESPACE:-app-operator-system} ENABLE_WEBHOOKS=$(ENABLE_WEBHOOKS) exec bin/manager $(ARGS)
 
-BUILD_ARGS = --build-arg VERSION=v$(VERSION) --build-arg COMMIT=$(COMMIT)
+BUILD_ARGS = --build-arg VERSION=v$(VERSION) --build-arg COMMIT=$(COMMIT) $(if $(GO_VERSION),--build-arg GO_VERSION=$(GO_VERSION))
+# What is published is built with the Go that the SBOM states, and not with the latest patch of the builder's image.
+docker-buildx: GO_VERSION ?= $(shell sed -n 's/^go //p' go.mod)
 
 .PHONY: docker-build
 docker-build: ## Build the image IMG with CONTAINER_TOOL (docker, podman or buildah).
@@ -612,9 +614,10 @@ TOOLFLAGS_helm = -ldflags '-X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X
 # The rules of accessibility, for the tests alone. It is neither committed nor part of what is built: its licence is the MPL.
 AXE = axe-core@4.14.1
 AXE_SUM = 29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c
-bin/axe.min.js:
-	@mkdir -p bin/axe && cd bin/axe && npm pack --silent $(AXE) >/dev/null && tar -xzf axe-core-*.tgz package/axe.min.js
-	@echo '$(AXE_SUM)  bin/axe/package/axe.min.js' | sha256sum --check --quiet && mv bin/axe/package/axe.min.js $@ && rm -r bin/axe
+bin/axe.min.js: bin/$(AXE).tgz
+	@tar -xzOf $< package/axe.min.js > $@.new && echo '$(AXE_SUM)  $@.new' | sha256sum --check --quiet && mv $@.new $@
+bin/$(AXE).tgz:
+	@mkdir -p bin && cd bin && npm pack --silent $(AXE) >/dev/null && mv $(subst @,-,$(AXE)).tgz $(AXE).tgz
 
 .PHONY: tools
 tools: $(TOOLS:%=bin/%) $(CLIENT_GENERATORS:%=bin/%) ## Build all tools into bin/.

@@ -109,6 +109,7 @@ kubectl wait --for=condition=Established --timeout=30s -f config/crd/bases >/dev
 # The API server finds no manager outside of the cluster by the name of a Service, but by an address. Without openssl, there are
 # no webhooks, and so no plan.
 webhook_port=$((20000 + $$ % 10000))
+while (exec 4<>"/dev/tcp/127.0.0.1/$webhook_port") 2>/dev/null; do webhook_port=$((20000 + RANDOM % 10000)); done
 plans=false webhooks=()
 if command -v openssl >/dev/null; then
   mkdir "$tmp/webhook"
