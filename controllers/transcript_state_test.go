@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"huolala.cn/app-operator/internal/children"
+	"huolala.cn/app-operator/resource"
 )
 
 // scripted is a recorder that writes the events into the transcript, too.
@@ -137,6 +138,8 @@ func (w *world) addChild(name string, m metav1.Object, add func(string, any)) {
 	text := "by " + strings.Join(slices.Sorted(maps.Keys(by)), ", ")
 	if c := metav1.GetControllerOf(m); c != nil {
 		text = "of " + c.Kind + " " + c.Name + " " + text
+	} else if c := resource.JobOwner(m); c != nil {
+		text = "for " + c.Kind + " " + c.Name + " " + text
 	}
 	add("metadata", text+", labels #"+hashOf(m.GetLabels()))
 }

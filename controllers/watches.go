@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -73,9 +72,9 @@ func (k *kind) mapOwnedOrNamed(ctx context.Context, s *Deps, obj client.Object) 
 	return append(k.byChildName(ctx, s, key), owned...)
 }
 
-// mapController maps an object to its controller, if that is of the kind.
+// mapController maps an object to its owner, if that is of the kind.
 func (k *kind) mapController(obj client.Object) []ctrl.Request {
-	c := metav1.GetControllerOfNoCopy(obj)
+	c := children.OwnerOf(obj)
 	if c == nil || c.Kind != k.Name || !children.IsOfOurGroup(c) {
 		return nil
 	}

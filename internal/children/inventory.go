@@ -8,16 +8,29 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"huolala.cn/app-operator/resource"
 )
 
 // IndexOwner is the index of the cache that finds children by the UID of the custom resource that controls them, and Jobs by the UID of
-// their CronJob. OwnerKey is its function.
+// their CronJob, or of the resource whose command they run. OwnerKey is its function.
 const IndexOwner = "owner"
 
-// OwnerKey returns the UID of an object's controller if that is of a kind of ours, or a CronJob.
+// OwnerKey returns the UID of the owner of an object if that is of a kind of ours, or a CronJob.
 func OwnerKey(obj client.Object) []string {
-	if c := metav1.GetControllerOfNoCopy(obj); c != nil && (IsOfOurGroup(c) || IsCronJob(c)) {
+	if c := OwnerOf(obj); c != nil && (IsOfOurGroup(c) || IsCronJob(c)) {
 		return []string{string(c.UID)}
+	}
+	return nil
+}
+
+// OwnerOf returns the controller of an object, or the resource whose command a Job runs, nil if there is neither.
+func OwnerOf(obj client.Object) *metav1.OwnerReference {
+	if c := metav1.GetControllerOfNoCopy(obj); c != nil {
+		return c
+	}
+	if job, ok := obj.(*batchv1.Job); ok {
+		return resource.JobOwner(job)
 	}
 	return nil
 }

@@ -143,6 +143,9 @@ func reduceJob(from, to client.Object) bool {
 		return false
 	}
 	kept.CreationTimestamp, kept.ManagedFields = job.CreationTimestamp, nil
+	if name, ok := job.Labels[appv1.LabelBeforeRollout]; ok {
+		kept.Labels = map[string]string{appv1.LabelBeforeRollout: truncateText(name, maxKeptKind)}
+	}
 	if cause, ok := job.Annotations[appv1.AnnotationRollout]; ok {
 		setAnnotation(kept, appv1.AnnotationRollout, truncateText(cause, maxKeptHash))
 	}

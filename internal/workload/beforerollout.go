@@ -71,7 +71,7 @@ func observeJobs(ctx context.Context, c client.Client, in *Input) ([]batchv1.Job
 
 // jobsOf returns the Jobs of an owner, the latest first.
 func jobsOf(owner client.Object, all []batchv1.Job) []batchv1.Job {
-	jobs := slices.DeleteFunc(all, func(job batchv1.Job) bool { return !metav1.IsControlledBy(&job, owner) })
+	jobs := slices.DeleteFunc(all, func(job batchv1.Job) bool { return !resource.IsJobOf(&job, owner.GetUID()) })
 	slices.SortFunc(jobs, func(a, b batchv1.Job) int { return cmp.Or(health.CompareJobs(&a, &b), cmp.Compare(a.Name, b.Name)) })
 	return jobs
 }
@@ -353,7 +353,7 @@ func (r *Reconciler) refuseForeignJob(ctx context.Context, in *Input, name strin
 	if err := r.Live.List(ctx, &jobs, client.InNamespace(in.Owner.GetNamespace()), client.MatchingFields{"metadata.name": name}); err != nil {
 		return fmt.Errorf("list Jobs: %w", err)
 	}
-	if len(jobs.Items) == 0 || metav1.IsControlledBy(&jobs.Items[0], in.Owner) {
+	if len(jobs.Items) == 0 || resource.IsJobOf(&jobs.Items[0], in.Owner.GetUID()) {
 		return nil
 	}
 	return &reconciler.StalledError{Reason: appv1.ReasonResourceExists, Message: fmt.Sprintf(messageJobForeign, name), RetryAfter: Unwatched}

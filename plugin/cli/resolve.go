@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/plugin/view"
+	"huolala.cn/app-operator/resource"
 )
 
 // getBelow reads an object of a kind by its name.
@@ -107,7 +109,7 @@ func (c *clients) traceOwner(ctx context.Context, kind, name string) (target, er
 		if err != nil {
 			return target{}, inWords(err, "get", kind+" "+name, c.namespace)
 		}
-		owner := metav1.GetControllerOf(obj)
+		owner := cmp.Or(metav1.GetControllerOf(obj), resource.JobOwner(obj))
 		if owner == nil {
 			return target{}, fmt.Errorf("%s %s %w", kind, name, errUnowned)
 		}

@@ -103,6 +103,8 @@ func TestHostileCommand(t *testing.T) {
 	f.snapshot = hostileRollout()
 	f.snapshot.Resource.Status.Conditions[0].Reason = appv1.ReasonBeforeRolloutFailed
 	job := batchv1.Job{ObjectMeta: owned("job", "app")}
+	job.Labels = map[string]string{appv1.LabelBeforeRollout: evil}
+	job.OwnerReferences[0].APIVersion, job.OwnerReferences[0].Controller = appv1.GroupVersion.String(), nil
 	job.Spec.Template.Spec.Containers = []corev1.Container{{Name: evil, Image: evil}}
 	job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: evil, Message: evil}}
 	pod := corev1.Pod{ObjectMeta: owned("pod-of-job", "job")}

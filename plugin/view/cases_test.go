@@ -115,7 +115,9 @@ func rollout(app Resource, state corev1.ContainerState) *Snapshot {
 
 // newJob returns a Job of the App cart with a condition.
 func newJob(name string, age time.Duration, is batchv1.JobConditionType, reason string) batchv1.Job {
-	job := batchv1.Job{ObjectMeta: objectMeta(name, name, "app", age)}
+	job := batchv1.Job{ObjectMeta: objectMeta(name, name, "", age)}
+	job.Labels = map[string]string{appv1.LabelBeforeRollout: "cart"}
+	job.OwnerReferences = []metav1.OwnerReference{{APIVersion: appv1.GroupVersion.String(), Kind: "App", Name: "cart", UID: "app"}}
 	job.Spec.Template.Spec.Containers = []corev1.Container{{Name: "cart", Image: "nginx:1.17.0"}}
 	job.Status.Conditions = []batchv1.JobCondition{{Type: is, Status: corev1.ConditionTrue, Reason: reason}}
 	if is == batchv1.JobComplete {

@@ -13,6 +13,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/health"
+	"huolala.cn/app-operator/resource"
 )
 
 // The texts about a command before a rollout.
@@ -22,9 +23,9 @@ const (
 	jobFailing = "do not start: the command has failed"
 )
 
-// controlledJobs returns the Jobs that the resource controls, the latest first.
-func (s *Snapshot) controlledJobs() []*batchv1.Job {
-	return s.jobsThat(func(job *batchv1.Job) bool { return controlsObject(s.Resource.ObjectMeta.UID, job) })
+// commandJobs returns the Jobs that run the command before the rollouts of the resource, the latest first.
+func (s *Snapshot) commandJobs() []*batchv1.Job {
+	return s.jobsThat(func(job *batchv1.Job) bool { return resource.IsJobOf(job, s.Resource.ObjectMeta.UID) })
 }
 
 // jobsThat returns the Jobs for which a condition holds, the latest first.
@@ -47,7 +48,7 @@ func (r *Resource) waitsForCommand() bool {
 
 // belowJob returns the steps from the latest Job down to its pods.
 func (s *Snapshot) belowJob() []Step {
-	jobs := s.controlledJobs()
+	jobs := s.commandJobs()
 	if len(jobs) == 0 {
 		return nil
 	}
@@ -55,9 +56,9 @@ func (s *Snapshot) belowJob() []Step {
 	return append([]Step{{Object: "Job " + jobs[0].Name, Text: state}}, rootOf(s.podsOf(jobs[0].UID), true)...)
 }
 
-// jobNodes returns the nodes of the Jobs that the resource controls.
+// jobNodes returns the nodes of the Jobs that run the command before the rollouts of the resource.
 func (s *Snapshot) jobNodes(o TreeOptions) []Node {
-	jobs := s.controlledJobs()
+	jobs := s.commandJobs()
 	nodes := make([]Node, 0, len(jobs))
 	for _, job := range jobs {
 		nodes = append(nodes, s.jobNode(job, o))
@@ -107,7 +108,7 @@ func BeforeOf(s *Snapshot) []Stop {
 	if s.Resource.mainCondition().Reason == appv1.ReasonBeforeRolloutFailed {
 		pods.Notes = []string{jobFailing}
 	}
-	jobs := s.controlledJobs()
+	jobs := s.commandJobs()
 	if len(jobs) == 0 {
 		return cleanView([]Stop{{Title: jobTitle, Waits: true}, pods})
 	}
@@ -169,7 +170,7 @@ func jobEnd(job *batchv1.Job) *metav1.Time {
 // commandEntries returns an entry for each command before a rollout: its end, or its begin while it runs.
 func (s *Snapshot) commandEntries() []Happening {
 	var all []Happening
-	for _, job := range s.controlledJobs() {
+	for _, job := range s.commandJobs() {
 		h := Happening{
 			Time: cmp.Or(jobEnd(job), job.Status.StartTime, createdAt(job.ObjectMeta)), Title: jobTitle,
 			Text: ShortImage(mainImage(job.Spec.Template.Spec.Containers)) + ": " + s.jobWords(job) + " (Job " + job.Name + ")",

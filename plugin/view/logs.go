@@ -121,7 +121,7 @@ func (s *Snapshot) podsToRead() []corev1.Pod {
 	if s.Resource.Schedule != nil {
 		return s.podsOfRun()
 	}
-	if jobs := s.controlledJobs(); len(jobs) > 0 && s.Resource.waitsForCommand() {
+	if jobs := s.commandJobs(); len(jobs) > 0 && s.Resource.waitsForCommand() {
 		if pods := s.podsOf(jobs[0].UID); len(pods) > 0 {
 			return pods
 		}

@@ -35,7 +35,7 @@ func TestAPIServer(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	calm := newScript(fragile, fragile.Namespace(t), of(fixture.Of(6, 12), 60), false)
+	calm := newScript(fragile, fragile.Namespace(t), of(fixture.Of(fewest, 12), 60), false)
 	seen := calm.watch(t)
 	p := harness.Spawn(t, program, fragile.ManagerConfig(), calm.namespace)
 	calm.start(t.Context())

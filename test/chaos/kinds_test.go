@@ -151,11 +151,20 @@ func newDeployment(meta metav1.ObjectMeta) client.Object {
 	return d
 }
 
-// TestKindsAreScripted checks that users of the faults' tests make resources of all kinds.
+// fewest is how many resources the shortest script has.
+const fewest = 6
+
+// TestKindsAreScripted checks that users of the faults' tests make resources of all kinds, and each in every way, in the shortest script, too.
 func TestKindsAreScripted(t *testing.T) {
+	subjects := newScript(nil, "", fewest, true).subjects
+	for i := range kinds {
+		if !slices.ContainsFunc(subjects, func(s *subject) bool { return s.kind == &kinds[i] }) {
+			t.Errorf("a script of %d resources has no %s", fewest, kinds[i].name)
+		}
+	}
 	for _, all := range fixture.Kinds {
 		want := reflect.TypeOf(all.New())
-		if !slices.ContainsFunc(kinds, func(k kind) bool { return reflect.TypeOf(k.make(metav1.ObjectMeta{})) == want }) {
+		if !slices.ContainsFunc(subjects, func(s *subject) bool { return reflect.TypeOf(s.kind.make(metav1.ObjectMeta{})) == want }) {
 			t.Errorf("nobody makes a resource of the kind %s", all.Name)
 		}
 	}

@@ -65,17 +65,23 @@ const (
 // newScript writes a script for n resources; the same one for the same seed.
 func newScript(p *harness.Plane, namespace string, n int, controlled bool) *script {
 	s := &script{plane: p, namespace: namespace, controlled: controlled, ended: make(chan struct{})}
-	r := chance(1)
-	for len(s.subjects) < n {
-		for i := range kinds {
-			for range kinds[i].share {
-				if at := len(s.subjects); at < n {
-					s.subjects = append(s.subjects, s.newSubject(&kinds[i], at, r))
-				}
-			}
-		}
+	r, order := chance(1), inOrder()
+	for at := range n {
+		s.subjects = append(s.subjects, s.newSubject(order[at%len(order)], at, r))
 	}
 	return s
+}
+
+// inOrder returns the kinds of twenty resources: one of each first, so that the shortest script has all of them.
+func inOrder() []*kind {
+	var first, rest []*kind
+	for i := range kinds {
+		first = append(first, &kinds[i])
+		for range kinds[i].share - 1 {
+			rest = append(rest, &kinds[i])
+		}
+	}
+	return append(first, rest...)
 }
 
 func (s *script) newSubject(k *kind, at int, r *rand.Rand) *subject {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -390,6 +391,20 @@ func TestRulesAreTheAPIServers(t *testing.T) {
 	}
 }
 
+// mistype gives one field of a spec a value of another type, which in most cases no program can read.
+func mistype(src specs.Source, spec map[string]any) {
+	names := slices.Sorted(maps.Keys(spec))
+	if len(names) == 0 {
+		return
+	}
+	name := names[src.IntN(len(names))]
+	if _, isText := spec[name].(string); isText {
+		spec[name] = []any{int64(1)}
+	} else {
+		spec[name] = "none"
+	}
+}
+
 // TestRulesNeverPanic has random specs decoded, completed with the schema's defaults, judged and built, those included that the
 // schema refuses: an older one may have taken them. Nothing of that may panic, and the same is wrong each time, in the same order: the
 // status is written when a message changes.
@@ -413,6 +428,9 @@ func TestRulesNeverPanic(t *testing.T) {
 		group.Go(func() {
 			for range count / workers {
 				k, spec := randomSpec(src)
+				if src.IntN(16) == 0 {
+					mistype(src, spec)
+				}
 				cr := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 				cr.SetName("web")
 				setDefaults(schemas[k.kind], cr.Object)
@@ -437,6 +455,9 @@ func TestRulesNeverPanic(t *testing.T) {
 	took := time.Since(began)
 	t.Logf("%d specs in %s, %.0f a second: %d cannot be read, %d refused by the rules, %d built", count, took.Round(time.Second),
 		float64(count)/took.Seconds(), unreadable.Load(), refused.Load(), built.Load())
+	if unreadable.Load() == 0 || refused.Load() == 0 || built.Load() == 0 {
+		t.Error("specs of one sort are missing: the test shows nothing")
+	}
 }
 
 var errPanic = errors.New("panic")

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/fixture"
 )
 
 // quantityFields returns where a schema has a quantity, by the names of the fields: "[]" is an item of a list, "{}" a value of a map.
@@ -70,25 +71,26 @@ func mergeTrees(into, from map[string]any) {
 func TestQuantitiesAreRefusedAtOnce(t *testing.T) {
 	t.Parallel()
 	ns := plane.Namespace(t)
-	for plural, spec := range map[string]string{
-		"apps":              `{image: a}`,
-		"modelboxes":        `{image: a}`,
-		"uniteddeployments": `{deploymentName: a, replicas: 1, template: {image: a}}`,
-		"cloudmanagers":     `{front: {deployment: {image: a}}, identity: {deployment: {image: a}}, db: {statefulSet: {image: a, storage: {size: 1Gi}}}}`,
-	} {
-		crd := presentDefinition(t, plural)
-		root := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
+	plurals := map[string]string{"AppDefaults": "appdefaults"}
+	for _, k := range fixture.Kinds {
+		plurals[k.Name] = k.Plural
+	}
+	for _, least := range eachLeast(t, ns) {
+		kind := least.GetKind()
+		root := presentDefinition(t, plurals[kind]).Spec.Versions[0].Schema.OpenAPIV3Schema
 		fields := quantityFields(root, nil)
 		if len(fields) < 10 {
-			t.Errorf("%s: only %d quantities", plural, len(fields))
+			t.Errorf("%s: only %d quantities", kind, len(fields))
+		}
+		if _, err := answeredAfter(t, least); err != nil {
+			t.Errorf("%s: refused without a quantity: %v", kind, err)
 		}
 		for _, path := range fields {
-			obj := parseApp(t, ns, "quantity", spec)
-			obj.SetKind(crd.Spec.Names.Kind)
+			obj := least.DeepCopy()
 			mergeTrees(obj.Object, treeWith(path, "1e-20000000").(map[string]any))
 			took, err := answeredAfter(t, obj)
-			if !apierrors.IsInvalid(err) {
-				t.Errorf("%s: %s: want it refused, got %v", crd.Spec.Names.Kind, strings.Join(path, "."), err)
+			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), `"1e-20000000"`) {
+				t.Errorf("%s: %s: want it refused, got %v", kind, strings.Join(path, "."), err)
 			}
 			if took < atOnce {
 				continue
@@ -96,7 +98,7 @@ func TestQuantitiesAreRefusedAtOnce(t *testing.T) {
 			// A machine that is busy takes as long for a text that is no quantity, which some schemas leave to the webhook.
 			mergeTrees(obj.Object, treeWith(path, "none").(map[string]any))
 			if usual, _ := answeredAfter(t, obj); took > 10*usual {
-				t.Errorf("%s: %s: refused after %v, what is no quantity is answered after %v", crd.Spec.Names.Kind, strings.Join(path, "."), took, usual)
+				t.Errorf("%s: %s: refused after %v, what is no quantity is answered after %v", kind, strings.Join(path, "."), took, usual)
 			}
 		}
 	}

@@ -340,8 +340,8 @@ func (v *victim) outcome(t *testing.T) map[string]any {
 		t.Errorf("%s has %d Jobs, want %d", v.app.Name, len(jobs), tasks[v.task].jobs)
 	}
 	for i := range jobs {
-		if !metav1.IsControlledBy(&jobs[i], v.app) {
-			t.Errorf("Job %s is not controlled by its App: %v", jobs[i].Name, jobs[i].GetOwnerReferences())
+		if !resource.IsJobOf(&jobs[i], v.app.UID) {
+			t.Errorf("Job %s does not belong to its App: %v", jobs[i].Name, jobs[i].GetOwnerReferences())
 		}
 		container := &jobs[i].Spec.Template.Spec.Containers[0]
 		objects["Job"] = append([]string{container.Image}, container.Command...)

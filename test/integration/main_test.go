@@ -2,6 +2,7 @@
 package integration
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -24,6 +25,9 @@ var plane *harness.Plane
 // complete is a control plane that serves the kinds as well that a cluster may lack. The first test that needs it starts it.
 var complete lazyPlane
 
+// errNotComplete is why the tests after the one that starts the plane have none.
+var errNotComplete = errors.New("the test that starts the control plane of all kinds could not define them")
+
 type lazyPlane struct {
 	once  sync.Once
 	plane *harness.Plane
@@ -34,10 +38,13 @@ type lazyPlane struct {
 func (l *lazyPlane) start(t *testing.T) *harness.Plane {
 	t.Helper()
 	l.once.Do(func() {
-		if l.plane, l.err = harness.StartAPIServer(); l.err == nil {
-			l.plane.Define(t, harness.HTTPRouteDefinition(t))
-			l.plane.Define(t, harness.PodMonitorDefinition())
+		if l.plane, l.err = harness.StartAPIServer(); l.err != nil {
+			return
 		}
+		l.err = errNotComplete // A t.Fatal in Define ends the first test alone; the next ones fail with this error.
+		l.plane.Define(t, harness.HTTPRouteDefinition(t))
+		l.plane.Define(t, harness.PodMonitorDefinition())
+		l.err = nil
 	})
 	if l.err != nil {
 		t.Fatal(l.err)

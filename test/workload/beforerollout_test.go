@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
 )
 
@@ -212,5 +213,66 @@ func TestBeforeRolloutWithCanary(t *testing.T) {
 	})
 	if running := podsOfJobs(t, ns); len(running) > 0 {
 		t.Errorf("the promotion has run %d commands", len(running))
+	}
+}
+
+// TestJobsNextToACronJob has a CronJob of a user, and a Task, of the App's name. The controller of CronJobs deletes all ended runs of its CronJobs, and no
+// Job of the App; the runs of the Task are its own alone.
+func TestJobsNextToACronJob(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"CronJob", "Task"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			ns, _ := plane.Shared(t)
+			app := newCommanded(t, ns)
+			jobs := func() *batchv1.JobList {
+				var list batchv1.JobList
+				if err := plane.Client.List(t.Context(), &list, client.InNamespace(ns), client.HasLabels{appv1.LabelBeforeRollout}); err != nil {
+					t.Fatal(err)
+				}
+				return &list
+			}
+			before := jobs()
+			if len(before.Items) != 1 {
+				t.Fatalf("%d Jobs of the App", len(before.Items))
+			}
+
+			cron := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: app.Name}}
+			cron.Spec.Schedule, cron.Spec.SuccessfulJobsHistoryLimit, cron.Spec.FailedJobsHistoryLimit = "0 0 1 1 *", ptr.To[int32](0), ptr.To[int32](1)
+			cron.Spec.JobTemplate.Spec.BackoffLimit = ptr.To[int32](0)
+			cron.Spec.JobTemplate.Spec.Template.Spec = corev1.PodSpec{
+				RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "jobfails.test/report:1"}},
+			}
+			task := fixture.NewTask(ns, app.Name)
+			if kind == "Task" {
+				task.Spec.App, task.Spec.Image, task.Spec.Command, task.Spec.Schedule = app.Name, "jobfails.test/report:1", []string{"report"}, "0 0 1 1 *"
+				task.Spec.Keep = appv1.TaskKeep{Succeeded: ptr.To[int32](0), Failed: ptr.To[int32](1)}
+				plane.Create(t, task)
+				plane.Stands(t, task, "Ready=True/NoRun", "Applied=True/Applied")
+				cron = read(t, fixture.CronJob(task))
+			} else {
+				plane.Create(t, cron)
+			}
+			var runs []*batchv1.Job
+			for _, name := range []string{"by-hand-1", "by-hand-2"} {
+				run := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
+					Namespace: ns, Name: name, Labels: cron.Spec.JobTemplate.Labels,
+					OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(cron, batchv1.SchemeGroupVersion.WithKind("CronJob"))},
+				}, Spec: *cron.Spec.JobTemplate.Spec.DeepCopy()}
+				plane.Create(t, run)
+				runs = append(runs, run)
+			}
+			plane.Gone(t, runs[0]) // With it the controller has deleted all ended runs that it knows, but the latest failed one.
+			if kind == "Task" {
+				plane.Stands(t, task, "Ready=False/RunFailed", "Stalled=True/RunFailed")
+			}
+			after := jobs()
+			if len(after.Items) != 1 || after.Items[0].UID != before.Items[0].UID || after.Items[0].DeletionTimestamp != nil {
+				t.Errorf("the App's Job is deleted: %v", after.Items)
+			}
+			if plane.Read(t, cron); cron.Status.LastSuccessfulTime != nil {
+				t.Errorf("the App's Job counts as a run of the CronJob: %v", cron.Status)
+			}
+		})
 	}
 }

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -158,6 +159,14 @@ func TestPodSecurity(t *testing.T) {
 	}
 }
 
+// selectsAlone returns an error unless a selector selects pods with these labels, and not all pods.
+func selectsAlone(selector *metav1.LabelSelector, pods labels.Set) error {
+	if s, err := metav1.LabelSelectorAsSelector(selector); err != nil || s.Empty() || !s.Matches(pods) {
+		return fmt.Errorf("the selector is %v (%w)", selector, err)
+	}
+	return nil
+}
+
 // TestManagerHardening checks what no standard asks for.
 func TestManagerHardening(t *testing.T) {
 	t.Parallel()
@@ -172,11 +181,10 @@ func TestManagerHardening(t *testing.T) {
 	if *d.Spec.Replicas < 2 {
 		t.Errorf("%d replicas: nobody stands by", *d.Spec.Replicas)
 	}
-	pod := labels.Set(d.Spec.Template.Labels)
 	selects := func(what string, selector *metav1.LabelSelector) {
 		t.Helper()
-		if s, err := metav1.LabelSelectorAsSelector(selector); err != nil || s.Empty() || !s.Matches(pod) {
-			t.Errorf("%s does not select the manager's pods by %v (%v)", what, selector, err)
+		if err := selectsAlone(selector, d.Spec.Template.Labels); err != nil {
+			t.Errorf("%s does not select the manager's pods: %v", what, err)
 		}
 	}
 	budget := decode[policyv1.PodDisruptionBudget](t, all, "PodDisruptionBudget/"+managerName)
@@ -236,14 +244,13 @@ func TestViewerHardening(t *testing.T) {
 	policy := decode[networkingv1.NetworkPolicy](t, all, "NetworkPolicy/"+viewerName)
 	service := decode[corev1.Service](t, all, "Service/"+viewerName)
 	manager := decode[appsv1.Deployment](t, all, "Deployment/"+managerName).Spec.Selector.MatchLabels
-	for what, selects := range map[string]bool{
-		"the NetworkPolicy": labels.SelectorFromSet(policy.Spec.PodSelector.MatchLabels).Matches(pods),
-		"the Service":       labels.SelectorFromSet(service.Spec.Selector).Matches(pods),
-		"no manager":        !labels.SelectorFromSet(manager).Matches(pods),
-	} {
-		if !selects {
-			t.Errorf("%s does not select the viewer's pods", what)
+	for what, selector := range map[string]*metav1.LabelSelector{"the NetworkPolicy": &policy.Spec.PodSelector, "the Service": {MatchLabels: service.Spec.Selector}} {
+		if err := selectsAlone(selector, pods); err != nil {
+			t.Errorf("%s does not select the viewer's pods: %v", what, err)
 		}
+	}
+	if labels.SelectorFromSet(manager).Matches(pods) {
+		t.Error("the manager's Deployment selects the viewer's pods")
 	}
 	rules := policy.Spec.Ingress
 	if len(rules) != 1 || len(rules[0].From) != 1 || len(rules[0].Ports) != 1 || rules[0].Ports[0].Port.String() != "proxy" {

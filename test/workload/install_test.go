@@ -82,8 +82,11 @@ func TestAdditionalInstance(t *testing.T) {
 	deploy(t, k, additional)
 	deploy(t, k, first)
 	deploy(t, k, additional)
-	for where, want := range map[string]bool{namespace: true, harness.SystemNamespace: false} {
-		plane.AwaitAccess(t, account, &authorizationv1.ResourceAttributes{Namespace: where, Verb: "patch", Group: "apps", Resource: "deployments"}, want)
+	for _, c := range []struct {
+		where string
+		want  bool
+	}{{namespace, true}, {harness.SystemNamespace, false}} { // The roles are in force once the first is true.
+		plane.AwaitAccess(t, account, &authorizationv1.ResourceAttributes{Namespace: c.where, Verb: "patch", Group: "apps", Resource: "deployments"}, c.want)
 	}
 }
 
