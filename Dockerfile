@@ -1,10 +1,11 @@
 # The image of the manager and of the viewer, which is the plug-in of kubectl. Builds with docker, podman and buildah, natively or for other platforms:
 # the builder runs on the machine's own platform and Go cross-compiles, so nothing is emulated.
-ARG GO_VERSION=1.26
-FROM --platform=$BUILDPLATFORM docker.io/library/golang:${GO_VERSION} AS builder
+FROM --platform=$BUILDPLATFORM docker.io/library/golang:1.26 AS builder
 # No defaults here: one would win over the value that the builder sets.
 ARG TARGETOS
 ARG TARGETARCH
+# The version of Go, such as go1.26.3; local is the image's.
+ARG GOTOOLCHAIN=local
 WORKDIR /workspace
 
 # Modules change less often than code: a layer of their own.

@@ -415,9 +415,9 @@ ENABLE_WEBHOOKS ?= false
 run: build ## Run the manager here against the current kubeconfig, with ENABLE_WEBHOOKS=false. ARGS= are its flags.
 	POD_NAMESPACE=$${POD_NAMESPACE:-app-operator-system} ENABLE_WEBHOOKS=$(ENABLE_WEBHOOKS) exec bin/manager $(ARGS)
 
-BUILD_ARGS = --build-arg VERSION=v$(VERSION) --build-arg COMMIT=$(COMMIT) $(if $(GO_VERSION),--build-arg GO_VERSION=$(GO_VERSION))
-# What is published is built with the Go that the SBOM states, and not with the latest patch of the builder's image.
-docker-buildx: GO_VERSION ?= $(shell sed -n 's/^go //p' go.mod)
+BUILD_ARGS = --build-arg VERSION=v$(VERSION) --build-arg COMMIT=$(COMMIT) $(TOOLCHAIN_ARG)
+# What is published is built with the Go that builds the SBOM, and not with the latest patch of the builder's image.
+docker-buildx: TOOLCHAIN_ARG = --build-arg GOTOOLCHAIN=$(shell go env GOVERSION)
 
 .PHONY: docker-build
 docker-build: ## Build the image IMG with CONTAINER_TOOL (docker, podman or buildah).
@@ -615,7 +615,7 @@ TOOLFLAGS_helm = -ldflags '-X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X
 AXE = axe-core@4.14.1
 AXE_SUM = 29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c
 bin/axe.min.js: bin/$(AXE).tgz
-	@tar -xzOf $< package/axe.min.js > $@.new && echo '$(AXE_SUM)  $@.new' | sha256sum --check --quiet && mv $@.new $@
+	@tar -xzOf $< package/axe.min.js > $@.new && echo '$(AXE_SUM)  $@.new' | sha256sum --check --quiet && mv $@.new $@ || { rm -f $< $@.new; exit 1; }
 bin/$(AXE).tgz:
 	@mkdir -p bin && cd bin && npm pack --silent $(AXE) >/dev/null && mv $(subst @,-,$(AXE)).tgz $(AXE).tgz
 

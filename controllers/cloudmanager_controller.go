@@ -47,7 +47,7 @@ func cloudManagerKind() kind {
 // reconcileSteps observes the tiers, applies one after the other as the plan decides, and reports how they are doing.
 func (r *CloudManagerReconciler) reconcileSteps(ctx context.Context, obj *appv1.CloudManager, undecodable error) (reconciler.Report, error) {
 	if undecodable != nil {
-		return reconciler.Report{}, workload.InvalidResource(undecodable)
+		return pausedReport(obj), workload.InvalidResource(undecodable)
 	}
 	cm := obj.DeepCopy()
 	cm.DefaultNames()

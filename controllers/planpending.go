@@ -55,6 +55,14 @@ func (s *Deps) reportPending(ctx context.Context, k *kind, obj reconciler.Resour
 	s.Pending.set(name, cause, s.Clock.Now(), counts)
 }
 
+// pausedReport returns the report on a resource that cannot be decoded: its pause alone.
+func pausedReport(obj client.Object) reconciler.Report {
+	if isPaused(obj) {
+		return reconciler.Report{Pause: reconciler.Paused}
+	}
+	return reconciler.Report{}
+}
+
 // obstacleRetry returns the time after which an obstacle is looked at again, 0 for an obstacle whose end is an event. isObstacle is false for a request
 // that has failed. A request that the API server forbids meets an obstacle.
 func obstacleRetry(err error) (retry time.Duration, isObstacle bool) {

@@ -50,7 +50,7 @@ func unitedDeploymentKind() kind {
 // reconcileSteps reconciles the UnitedDeployment, and reports the health of the Deployment's pods.
 func (r *UnitedDeploymentReconciler) reconcileSteps(ctx context.Context, ud *appv1.UnitedDeployment, undecodable error) (reconciler.Report, error) {
 	if undecodable != nil {
-		return reconciler.Report{}, workload.InvalidResource(undecodable)
+		return pausedReport(ud), workload.InvalidResource(undecodable)
 	}
 	in := newHolderInput(ud)
 	seen, err := r.Observe(ctx, in)

@@ -17,6 +17,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/fields/fieldtest"
+	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/internal/heap"
 )
 
@@ -239,6 +240,23 @@ func TestManyLabelsAreNotSorted(t *testing.T) {
 		if kept := reduceLabels(labels); kept[appv1.LabelApp] != "web" || (len(kept) == 1) != (count > maxSortedLabels) {
 			t.Errorf("of %d labels, %d are kept", count, len(kept))
 		}
+	}
+}
+
+// TestNewestPodsAreKnown has the cache keep pods of two ReplicaSets: the cause of the rollout is that of the newer ones.
+func TestNewestPodsAreKnown(t *testing.T) {
+	var pods []corev1.Pod
+	for i, reason := range []string{"InvalidImageName", "CrashLoopBackOff"} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Name: reason, CreationTimestamp: metav1.NewTime(time.Unix(int64(1e9+i), 0)),
+			OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: reason, Controller: ptr.To(true)}},
+		}}
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "web", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}}}
+		TypeOf(pod).Keep(pod, true)
+		pods = append(pods, *pod)
+	}
+	if got := health.Deployment(&appsv1.Deployment{}, pods, time.Unix(2e9, 0)); got.Reason != appv1.ReasonCrashLoopBackOff {
+		t.Errorf("the reason is %s", got.Reason)
 	}
 }
 

@@ -288,16 +288,20 @@ func pullError(words string) string {
 	return ": " + message.Quote(words)
 }
 
-// LosesPullError reports whether a message is an earlier one without the error of its image pull. Kubernetes before 1.32 has the error only until it
-// waits for the next try (k8s.io/kubernetes/pkg/kubelet/images/image_manager.go).
-func LosesPullError(before, message string) bool {
+// KeepPullError returns a message with the error of its image pull, if an earlier message about the same pull has it and this message has none: Kubernetes
+// before 1.32 has the error only until it waits for the next try (k8s.io/kubernetes/pkg/kubelet/images/image_manager.go).
+func KeepPullError(before, message string) string {
 	at := strings.Index(message, cannotBePulled)
 	if at < 0 {
-		return false
+		return message
 	}
 	head, tail := message[:at+len(cannotBePulled)], message[at+len(cannotBePulled):]
-	rest, found := strings.CutPrefix(before, head+": ")
-	return found && !strings.HasPrefix(tail, ": ") && strings.HasSuffix(rest, tail)
+	words, found := strings.CutPrefix(before, head+": ")
+	if !found || tail != "" && !strings.HasPrefix(tail, noProgress) {
+		return message
+	}
+	words, _, _ = strings.Cut(words, noProgress)
+	return head + ": " + words + tail
 }
 
 // KeepCauses copies from a pod to a pod status the container statuses that the pod's cause is read from, now and after a rollout that

@@ -267,7 +267,7 @@ func TestGravestPods(t *testing.T) {
 		newPod("runs", running, corev1.ContainerState{}), newPod("loops", waiting("CrashLoopBackOff"), corev1.ContainerState{}),
 		newPod("was-killed", running, killed), newPod("loops-too", waiting("CrashLoopBackOff"), corev1.ContainerState{}),
 	}
-	gravest := Gravest(all)
+	gravest := Gravest(&appsv1.Deployment{}, all)
 	if len(gravest) != 2 {
 		t.Fatalf("%d pods", len(gravest))
 	}
@@ -279,7 +279,7 @@ func TestGravestPods(t *testing.T) {
 	if Worst(gravest, true).Reason != appv1.ReasonOOMKilled {
 		t.Error("the last cause is lost")
 	}
-	if got := Gravest(all[:1]); len(got) != 0 {
+	if got := Gravest(&appsv1.Deployment{}, all[:1]); len(got) != 0 {
 		t.Errorf("%d pods have a cause", len(got))
 	}
 }

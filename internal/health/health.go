@@ -57,7 +57,7 @@ func Deployment(d *appsv1.Deployment, pods []corev1.Pod, now time.Time) Verdict 
 	if stalled {
 		v.Reason, v.Detail = appv1.ReasonProgressDeadlineExceeded, fmt.Sprintf(messageNotFinished, resumeAdvice(d))
 	}
-	v.explainByPods(RolloutPods(pods, stalled), d)
+	v.explainByPods(RolloutPods(d, pods, stalled), d)
 	// The order of the conditions in the status does not matter: the text on the deadline follows the text on the cause.
 	if c := deploymentCondition(d, appsv1.DeploymentReplicaFailure); c != nil && c.Status == corev1.ConditionTrue {
 		reason, words := Rejection(c.Message, d)

@@ -19,14 +19,18 @@ const (
 	messageOldPods         = ", %d old to be removed"
 	messageRolloutsPaused  = "; its rollouts are paused; resume them with \"kubectl rollout resume deployment/%s -n %s\""
 	messageNotObserved     = "waiting for its controller to observe the latest change"
-	messageNoProgress      = "; no progress for %d s"
+	messageNoProgress      = noProgress + "%d s"
 	messageNotFinished     = "the rollout has not finished%s"
 	messagePodsRejected    = "pods cannot be created: %s"
 	messagePodsNotYetThere = ", %d not created yet; if this persists, see \"kubectl describe statefulset/%s -n %s\""
 )
 
-// cannotBePulled precedes the error of an image pull.
-const cannotBePulled = " cannot be pulled"
+const (
+	// cannotBePulled precedes the error of an image pull.
+	cannotBePulled = " cannot be pulled"
+	// noProgress begins what follows the cause of a rollout that has not finished in time.
+	noProgress = "; no progress for "
+)
 
 // messageJobSuspended is the text of conditions on a suspended Job.
 const messageJobSuspended = "Job %s is suspended, and has not started; a queue resumes it, or: kubectl patch job -n %s %s --type=merge -p '{\"spec\":{\"suspend\":false}}'"

@@ -1,18 +1,21 @@
 package health
 
 import (
+	"math"
 	"slices"
+	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // RolloutPods returns the pods of a Deployment whose causes count for its rollout: the pods of the newest ReplicaSet, as pods of an earlier one fail for
-// reasons that the rollout may cure. They are all pods if the rollout is stalled and no pod of the newest ReplicaSet has a cause.
-func RolloutPods(pods []corev1.Pod, stalled bool) []corev1.Pod {
-	newest := newestPods(pods)
-	if stalled && Worst(newest, stalled) == (Cause{}) {
+// reasons that the rollout may cure. They are all pods if no pod of the newest ReplicaSet has a cause, and the rollout is stalled or cannot become so.
+func RolloutPods(d *appsv1.Deployment, pods []corev1.Pod, stalled bool) []corev1.Pod {
+	newest := newestPods(d, pods)
+	if (stalled || d.Spec.Paused || progressDeadline(d) == math.MaxInt32) && Worst(newest, stalled) == (Cause{}) {
 		return pods
 	}
 	return newest
@@ -20,8 +23,8 @@ func RolloutPods(pods []corev1.Pod, stalled bool) []corev1.Pod {
 
 // Gravest returns the pods of a Deployment, three at most, that its verdict needs: those whose causes it has during a rollout and once the rollout has
 // stalled, and a pod of the newest ReplicaSet. Their times are those of the oldest pods of their ReplicaSets.
-func Gravest(pods []corev1.Pod) []corev1.Pod {
-	during, stalled := RolloutPods(pods, false), RolloutPods(pods, true)
+func Gravest(d *appsv1.Deployment, pods []corev1.Pod) []corev1.Pod {
+	during, stalled := RolloutPods(d, pods, false), RolloutPods(d, pods, true)
 	i, _ := worstPod(during, CauseOf)
 	k, _ := worstPod(stalled, lastCauseOf)
 	begun := replicaSetTimes(pods)
@@ -38,17 +41,19 @@ func Gravest(pods []corev1.Pod) []corev1.Pod {
 	}
 	if k >= 0 {
 		add(stalled[k])
-		if i < 0 {
-			add(during[0])
+		if newest := newestPods(d, pods); i < 0 && len(newest) > 0 {
+			add(newest[0])
 		}
 	}
 	return gravest
 }
 
-// newestPods returns the pods of the newest ReplicaSet. It is the one whose oldest pod is younger than the oldest pod of each other, as an evicted pod
-// of an earlier ReplicaSet is replaced during a rollout, too. ReplicaSets of the same second are equally new, and so are all whose pods have no time.
-func newestPods(pods []corev1.Pod) []corev1.Pod {
+// newestPods returns the pods of the newest ReplicaSet: the one that the Deployment's controller names, if it has a pod. Otherwise it is the one whose
+// oldest pod is younger than the oldest pod of each other; those of the same second are equally new, and so are all whose pods have no time.
+func newestPods(d *appsv1.Deployment, pods []corev1.Pod) []corev1.Pod {
 	begun := replicaSetTimes(pods)
+	named := progressingReplicaSet(d)
+	_, isThere := begun[named]
 	var last time.Time
 	for _, first := range begun {
 		if first.After(last) {
@@ -57,11 +62,27 @@ func newestPods(pods []corev1.Pod) []corev1.Pod {
 	}
 	var newest []corev1.Pod
 	for i := range pods {
-		if set, counts := replicaSetOf(&pods[i]); counts && begun[set].Equal(last) {
+		set, counts := replicaSetOf(&pods[i])
+		if counts && (isThere && set == named || !isThere && begun[set].Equal(last)) {
 			newest = append(newest, pods[i])
 		}
 	}
 	return newest
+}
+
+// progressingReplicaSet returns the name of the ReplicaSet that the condition Progressing is about, empty if it names none. No field has the name: it is in
+// quotes in the message (k8s.io/kubernetes/pkg/controller/deployment, progress.go and sync.go).
+func progressingReplicaSet(d *appsv1.Deployment) string {
+	c := deploymentCondition(d, appsv1.DeploymentProgressing)
+	if c == nil || d.Status.ObservedGeneration < d.Generation {
+		return ""
+	}
+	_, rest, _ := strings.Cut(c.Message, `"`)
+	name, _, found := strings.Cut(rest, `"`)
+	if !found || !strings.HasPrefix(name, d.Name+"-") {
+		return ""
+	}
+	return name
 }
 
 // replicaSetTimes returns when the oldest pod of each ReplicaSet was created.

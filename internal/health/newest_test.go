@@ -2,6 +2,7 @@ package health
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -47,33 +48,49 @@ func TestCauseOfNewestPods(t *testing.T) {
 	for name, c := range map[string]struct {
 		pods            []corev1.Pod
 		during, stalled string
+		named           string
 	}{
 		"the earlier pods are killed, a new one waits for a node": {
-			[]corev1.Pod{pod("web-1", 0, killed), pod("web-1", 0, killed), pod("web-2", 60, unscheduled)}, appv1.ReasonUnschedulable, appv1.ReasonUnschedulable,
+			[]corev1.Pod{pod("web-1", 0, killed), pod("web-1", 0, killed), pod("web-2", 60, unscheduled)}, appv1.ReasonUnschedulable, appv1.ReasonUnschedulable, "",
 		},
 		"the new pod starts": {
-			[]corev1.Pod{pod("web-1", 0, killed), pod("web-2", 60, runs)}, appv1.ReasonProgressing, appv1.ReasonOOMKilled,
+			[]corev1.Pod{pod("web-1", 0, killed), pod("web-2", 60, runs)}, appv1.ReasonProgressing, appv1.ReasonOOMKilled, "",
 		},
 		"an earlier pod was replaced during the rollout": {
-			[]corev1.Pod{pod("web-1", 0, runs), pod("web-1", 90, killed), pod("web-2", 60, loops)}, appv1.ReasonCrashLoopBackOff, appv1.ReasonCrashLoopBackOff,
+			[]corev1.Pod{pod("web-1", 0, runs), pod("web-1", 90, killed), pod("web-2", 60, loops)}, appv1.ReasonCrashLoopBackOff, appv1.ReasonCrashLoopBackOff, "",
 		},
 		"an earlier pod was replaced, the new pod starts": {
-			[]corev1.Pod{pod("web-1", 0, runs), pod("web-1", 90, killed), pod("web-2", 60, runs)}, appv1.ReasonProgressing, appv1.ReasonOOMKilled,
+			[]corev1.Pod{pod("web-1", 0, runs), pod("web-1", 90, killed), pod("web-2", 60, runs)}, appv1.ReasonProgressing, appv1.ReasonOOMKilled, "",
 		},
 		"the oldest earlier pod was evicted": {
-			[]corev1.Pod{pod("web-1", 0, ended), pod("web-1", 30, killed), pod("web-2", 60, loops)}, appv1.ReasonCrashLoopBackOff, appv1.ReasonCrashLoopBackOff,
+			[]corev1.Pod{pod("web-1", 0, ended), pod("web-1", 30, killed), pod("web-2", 60, loops)}, appv1.ReasonCrashLoopBackOff, appv1.ReasonCrashLoopBackOff, "",
 		},
 		"the new pods are being deleted": {
-			[]corev1.Pod{pod("web-1", 0, killed), pod("web-2", 60, deleted)}, appv1.ReasonOOMKilled, appv1.ReasonOOMKilled,
+			[]corev1.Pod{pod("web-1", 0, killed), pod("web-2", 60, deleted)}, appv1.ReasonOOMKilled, appv1.ReasonOOMKilled, "",
 		},
 		"three ReplicaSets": {
-			[]corev1.Pod{pod("web-3", 90, loops), pod("web-1", 0, killed), pod("web-2", 60, unscheduled)}, appv1.ReasonCrashLoopBackOff, appv1.ReasonCrashLoopBackOff,
+			[]corev1.Pod{pod("web-3", 90, loops), pod("web-1", 0, killed), pod("web-2", 60, unscheduled)}, appv1.ReasonCrashLoopBackOff, appv1.ReasonCrashLoopBackOff, "",
 		},
 		"two ReplicaSets of one second": {
-			[]corev1.Pod{pod("web-1", 0, killed), pod("web-2", 0, unscheduled)}, appv1.ReasonOOMKilled, appv1.ReasonOOMKilled,
+			[]corev1.Pod{pod("web-1", 0, killed), pod("web-2", 0, unscheduled)}, appv1.ReasonOOMKilled, appv1.ReasonOOMKilled, "",
+		},
+		"rolled back to an earlier ReplicaSet, whose new pod fails": {
+			[]corev1.Pod{pod("web-1", 0, runs), pod("web-1", 90, unscheduled), pod("web-2", 60, runs)}, appv1.ReasonUnschedulable, appv1.ReasonUnschedulable, "web-1",
+		},
+		"the same, and the pod to be removed crashes": {
+			[]corev1.Pod{pod("web-1", 0, runs), pod("web-1", 90, unscheduled), pod("web-2", 60, loops)}, appv1.ReasonUnschedulable, appv1.ReasonUnschedulable, "web-1",
+		},
+		"all earlier pods were replaced": {
+			[]corev1.Pod{pod("web-1", 90, runs), pod("web-2", 60, loops)}, appv1.ReasonCrashLoopBackOff, appv1.ReasonCrashLoopBackOff, "web-2",
+		},
+		"the new ReplicaSet has no pod": {
+			[]corev1.Pod{pod("web-1", 0, loops)}, appv1.ReasonCrashLoopBackOff, appv1.ReasonCrashLoopBackOff, "web-2",
+		},
+		"the name is that of another Deployment": {
+			[]corev1.Pod{pod("web-1", 0, killed), pod("web-2", 60, loops)}, appv1.ReasonCrashLoopBackOff, appv1.ReasonCrashLoopBackOff, "shop-1",
 		},
 		"one ReplicaSet": {
-			[]corev1.Pod{pod("web-1", 0, runs), pod("web-1", 9, loops)}, appv1.ReasonCrashLoopBackOff, appv1.ReasonCrashLoopBackOff,
+			[]corev1.Pod{pod("web-1", 0, runs), pod("web-1", 9, loops)}, appv1.ReasonCrashLoopBackOff, appv1.ReasonCrashLoopBackOff, "",
 		},
 	} {
 		for _, reason := range []string{"ReplicaSetUpdated", "ProgressDeadlineExceeded"} {
@@ -82,14 +99,41 @@ func TestCauseOfNewestPods(t *testing.T) {
 				want = c.stalled
 			}
 			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
-			d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Reason: reason}}
+			d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Reason: reason, Message: fmt.Sprintf("ReplicaSet %q is progressing.", c.named)}}
 			all := Deployment(d, c.pods, begin)
 			if all.Reason != want {
 				t.Errorf("%s, %s: %s, want %s", name, reason, all.Reason, want)
 			}
-			if got := Deployment(d, Gravest(c.pods), begin); got.Reason != want {
+			if got := Deployment(d, Gravest(d, c.pods), begin); got.Reason != want {
 				t.Errorf("%s, %s: of the gravest pods %s, want %s", name, reason, got.Reason, want)
 			}
+		}
+	}
+}
+
+// TestCauseOfEarlierPods has Deployments that no deadline ends the rollout of: the pods of before count, if they alone have a cause.
+func TestCauseOfEarlierPods(t *testing.T) {
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	pod := func(set string, second int) corev1.Pod {
+		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Name: set, CreationTimestamp: metav1.NewTime(at.Add(time.Duration(second) * time.Second)),
+			OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: set, Controller: ptr.To(true)}},
+		}}
+	}
+	crashes := pod("web-1", 0)
+	crashes.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "web", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}}}
+	for name, c := range map[string]struct {
+		change func(*appsv1.DeploymentSpec)
+		want   string
+	}{
+		"with a deadline":    {func(*appsv1.DeploymentSpec) {}, appv1.ReasonProgressing},
+		"without a deadline": {func(s *appsv1.DeploymentSpec) { s.ProgressDeadlineSeconds = ptr.To[int32](math.MaxInt32) }, appv1.ReasonCrashLoopBackOff},
+		"paused":             {func(s *appsv1.DeploymentSpec) { s.Paused = true }, appv1.ReasonCrashLoopBackOff},
+	} {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
+		c.change(&d.Spec)
+		if got := Deployment(d, []corev1.Pod{crashes, pod("web-2", 60)}, at); got.Reason != c.want {
+			t.Errorf("%s: %s, want %s", name, got.Reason, c.want)
 		}
 	}
 }

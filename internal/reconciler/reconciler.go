@@ -107,6 +107,7 @@ func (r *Report) SetConditions(conditions *[]metav1.Condition) {
 			meta.RemoveStatusCondition(conditions, c.Type)
 			continue
 		}
+		c.Message = steadyMessage(*conditions, &c, false)
 		meta.SetStatusCondition(conditions, c)
 	}
 }

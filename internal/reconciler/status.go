@@ -39,8 +39,9 @@ func setStatusConditions(obj Resource, report *Report, err error) {
 		conditions[i].Message = message.Truncate(conditions[i].Message, maxMessage)
 	}
 	report.SetConditions(&status.Conditions)
-	keepSteadyMessages(status.Conditions, conditions, stalled.Status == metav1.ConditionTrue && !report.ExactNumbers)
+	numbersChange := stalled.Status == metav1.ConditionTrue && !report.ExactNumbers
 	for _, c := range conditions {
+		c.Message = steadyMessage(status.Conditions, &c, numbersChange)
 		meta.SetStatusCondition(&status.Conditions, c)
 	}
 }
@@ -158,19 +159,18 @@ func reconcilingCondition(obj Resource, report *Report, ready, stalled *metav1.C
 // a quota.
 var numbers = regexp.MustCompile(`[0-9]+`)
 
-// keepSteadyMessages keeps the earlier message of each condition where the new one differs from it in nothing but an error of an image pull that is no
-// longer shown, or, with numbersChange, in nothing but numbers: each crash of a pod would otherwise be a write of the status, and an event.
-func keepSteadyMessages(before, after []metav1.Condition, numbersChange bool) {
-	for i := range after {
-		was, is := meta.FindStatusCondition(before, after[i].Type), &after[i]
-		if was == nil || was.Status != is.Status || was.Reason != is.Reason || was.ObservedGeneration != is.ObservedGeneration {
-			continue
-		}
-		if health.LosesPullError(was.Message, is.Message) || numbersChange &&
-			numbers.ReplaceAllLiteralString(was.Message, "#") == numbers.ReplaceAllLiteralString(is.Message, "#") {
-			is.Message = was.Message
-		}
+// steadyMessage returns the message of a condition, with the earlier error of an image pull that is no longer shown. With numbersChange it is the earlier
+// message where the new one differs from it in nothing but numbers: each crash of a pod would otherwise be a write of the status, and an event.
+func steadyMessage(before []metav1.Condition, is *metav1.Condition, numbersChange bool) string {
+	was := meta.FindStatusCondition(before, is.Type)
+	if was == nil || was.Status != is.Status || was.Reason != is.Reason || was.ObservedGeneration != is.ObservedGeneration {
+		return is.Message
 	}
+	kept := health.KeepPullError(was.Message, is.Message)
+	if numbersChange && numbers.ReplaceAllLiteralString(was.Message, "#") == numbers.ReplaceAllLiteralString(kept, "#") {
+		return was.Message
+	}
+	return kept
 }
 
 // patchStatus writes the status if it differs from before. If it is not time for that, it returns how long to wait instead; not for a

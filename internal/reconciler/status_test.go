@@ -265,6 +265,10 @@ func TestMessagesKeepThePullError(t *testing.T) {
 		if diff := cmp.Diff(before, app); diff != "" {
 			t.Errorf("stalled %t: while it waits for the next try (-before +after):\n%s", stalled, diff)
 		}
+		setStatusConditions(app, judge(backOff, image, !stalled), nil)
+		if ready := statusCondition(app, appv1.ConditionReady); !strings.Contains(ready.Message, "not found") || strings.Contains(ready.Message, "no progress") == stalled {
+			t.Errorf("from stalled %t to %t: %s", stalled, !stalled, ready.Message)
+		}
 		setStatusConditions(app, judge("ErrImagePull", "denied", stalled), nil)
 		if said := statusCondition(app, appv1.ConditionReady).Message; !strings.Contains(said, "denied") {
 			t.Errorf("stalled %t: another error: %s", stalled, said)

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"regexp"
@@ -173,8 +174,9 @@ func cutAnswer(words string) string {
 	return strings.ToValidUTF8(words[:MaxAnswer], "") + openEnd
 }
 
-// privateValues returns the values of the annotations of objects, and of the variables, arguments, commands, headers and annotations of
-// their pods, the longest first. The operator's own annotations are no secrets but for the record of a spec.
+// privateValues returns the values of the annotations of objects, and of the variables, arguments, commands, headers, queries of probes, attributes of
+// CSI volumes and annotations of their pods, each with its Parts, the longest first. The operator's own annotations are no secrets but for the record of
+// a spec.
 func privateValues(objects ...Object) []string {
 	all, _ := fewPrivateValues(math.MaxInt, objects...)
 	return all
@@ -186,6 +188,11 @@ func fewPrivateValues(most int, objects ...Object) (all []string, few bool) {
 		for _, value := range values {
 			if len(value) >= minSecret && len(all) <= most {
 				all = append(all, value)
+			}
+			for _, part := range Parts(value) {
+				if len(all) <= most && !isNameOf(part, objects) {
+					all = append(all, part)
+				}
 			}
 		}
 	}
@@ -216,6 +223,11 @@ func fewPrivateValues(most int, objects ...Object) (all []string, few bool) {
 			continue
 		}
 		addAnnotations(template.Annotations)
+		for i := range template.Spec.Volumes {
+			if csi := template.Spec.Volumes[i].CSI; csi != nil {
+				add(slices.Collect(maps.Values(csi.VolumeAttributes))...)
+			}
+		}
 		for _, list := range [][]corev1.Container{template.Spec.Containers, template.Spec.InitContainers} {
 			for i := range list {
 				privateOf(&list[i], add)
@@ -227,6 +239,11 @@ func fewPrivateValues(most int, objects ...Object) (all []string, few bool) {
 	}
 	slices.SortFunc(all, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	return slices.Compact(all), true
+}
+
+// isNameOf reports whether words are the name or the namespace of one of the objects, which any answer about it has.
+func isNameOf(words string, objects []Object) bool {
+	return slices.ContainsFunc(objects, func(obj Object) bool { return !isNil(obj) && (obj.GetName() == words || obj.GetNamespace() == words) })
 }
 
 // isNil reports whether there is no object: a nil interface, or a nil pointer in an interface.
@@ -246,6 +263,9 @@ func privateOf(c *corev1.Container, add func(...string)) {
 			add(exec.Command...)
 		}
 		if http != nil {
+			if _, query, found := strings.Cut(http.Path, "?"); found {
+				add(query)
+			}
 			for _, header := range http.HTTPHeaders {
 				add(header.Value)
 			}

@@ -65,3 +65,44 @@ func TestRedactText(t *testing.T) {
 		t.Errorf("an annotation of the operator: %s", text)
 	}
 }
+
+// TestPartsOfValues has words with a part of a value alone, as the runtime of a container, a policy or a driver of volumes says it.
+func TestPartsOfValues(t *testing.T) {
+	main := func(change func(*corev1.Container)) Object {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "production", Name: "shop-web"}}
+		d.Spec.Template.Spec.Containers = make([]corev1.Container, 1)
+		change(&d.Spec.Template.Spec.Containers[0])
+		return d
+	}
+	withValue := func(value string) Object {
+		return main(func(c *corev1.Container) { c.Env = []corev1.EnvVar{{Name: "V", Value: value}} })
+	}
+	driver := &appsv1.Deployment{}
+	driver.Spec.Template.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{VolumeAttributes: map[string]string{"key": private}}}}}
+	for name, obj := range map[string]Object{
+		"the value of a flag":            main(func(c *corev1.Container) { c.Args = []string{"--password=" + private} }),
+		"the password of a URL":          withValue("postgres://shop:" + private + "@db.example.com/shop"),
+		"the token of a header":          withValue("Bearer " + private),
+		"a line":                         withValue("-----BEGIN KEY-----\n" + private + "\n-----END KEY-----\n"),
+		"the value of a key of JSON":     withValue(`{"auth": "` + private + `"}`),
+		"the parameter of a query":       withValue("https://shop.example.com/hook?token=" + private + "&x=1"),
+		"the attribute of a CSI volume":  driver,
+		"the query of a probe":           main(func(c *corev1.Container) { c.LivenessProbe = httpProbe("/h?" + private) }),
+		"the parameter of a probe's URL": main(func(c *corev1.Container) { c.LivenessProbe = httpProbe("/h?token=" + private) }),
+	} {
+		if text := RedactText("it fails with "+private+" in it", obj); strings.Contains(text, private) || !strings.Contains(text, "it fails with") {
+			t.Errorf("%s: %s", name, text)
+		}
+		if text := RedactForeign("it fails with "+private+" in it", obj); strings.Contains(text, private) {
+			t.Errorf("%s, of others: %s", name, text)
+		}
+	}
+	const words = `deployments "shop-web" is forbidden in namespace production`
+	if text := RedactText(words, withValue("--host=shop-web --namespace=production")); text != words {
+		t.Errorf("the names of the object are hidden: %s", text)
+	}
+}
+
+func httpProbe(path string) *corev1.Probe {
+	return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path}}}
+}

@@ -42,6 +42,9 @@ type ApplyResult struct {
 // FailApply returns the result of an apply that has written nothing.
 func FailApply(seen *Observed, err error) *ApplyResult { return &ApplyResult{Seen: seen, Err: err} }
 
+// hasFailedEarly reports whether a step failed before it was known which auxiliary objects are to be applied, at a read for example.
+func (a *ApplyResult) hasFailedEarly() bool { return a.Err != nil && !a.auxiliaryKnown }
+
 // isStale reports whether the decision was made on an outdated view.
 func (a *ApplyResult) isStale() bool { return errors.Is(a.Err, reconciler.ErrStale) }
 

@@ -111,7 +111,15 @@ func exposuresOf(in *Input, done *ApplyResult, invalid error, earlier string) []
 // fields are valid and there is a Service for them.
 func exposesAsAsked(in *Input, done *ApplyResult) bool {
 	spec := in.Spec.Serving()
-	return (spec.Ingress == nil || wasApplied[*networkingv1.Ingress](done)) && (spec.HTTPRoute == nil || wasApplied[*gatewayv1.HTTPRoute](done))
+	return isAsAsked[*networkingv1.Ingress](done, spec.Ingress != nil) && isAsAsked[*gatewayv1.HTTPRoute](done, spec.HTTPRoute != nil)
+}
+
+// isAsAsked reports whether an object of a type was applied, if the spec asks for it, or else that there is none.
+func isAsAsked[T client.Object](done *ApplyResult, asked bool) bool {
+	return asked == wasApplied[T](done) && (asked || !slices.ContainsFunc(done.Seen.Owned, func(obj client.Object) bool {
+		_, ok := obj.(T)
+		return ok
+	}))
 }
 
 // wasApplied reports whether an auxiliary object of a type was applied, or could not be.
@@ -148,7 +156,7 @@ func standingIn[T interface {
 	switch {
 	case trouble != nil:
 		return standingOf(trouble)
-	case invalid != nil && (live == none || !wasApplied[T](done)):
+	case invalid != nil && (live == none || !in.Paused && !done.hasFailedEarly() && !wasApplied[T](done)):
 		return standingOf(invalid) // Nothing creates or changes it before the spec is corrected.
 	case live == none:
 		return missingStanding(kind, in.Name)

@@ -44,7 +44,7 @@ type unlabelledPods struct {
 	again time.Duration
 }
 
-// PodCauses remembers the gravest causes among pods that the cache does not find, two pods for a workload at most, and limits how often
+// PodCauses remembers the gravest causes among pods that the cache does not find, three pods for a workload at most, and limits how often
 // such pods are read from the API server. NewPodCauses makes a PodCauses.
 type PodCauses struct {
 	clock clock.PassiveClock
@@ -204,7 +204,7 @@ func readGravestPods(ctx context.Context, reader client.Reader, live *appsv1.Dep
 		return nil, fmt.Errorf("read the selector: %w", err)
 	}
 	var pods []corev1.Pod
-	gravest := func() []corev1.Pod { return health.Gravest(pods) }
+	gravest := func() []corev1.Pod { return health.Gravest(live, pods) }
 	next := ""
 	for range unlabelledPages {
 		page := &corev1.PodList{}

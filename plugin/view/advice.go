@@ -205,20 +205,25 @@ func (s *Snapshot) newJobName() string {
 // causePod returns the first pod of the gravest cause with the container that the cause is about, or else the first pod that is not ready;
 // empty names if there is none.
 func (s *Snapshot) causePod() (pod, container string) {
-	var pods []corev1.Pod
+	var ofSets, pods []corev1.Pod
 	for _, set := range s.statefulSets() {
-		pods = append(pods, s.podsOf(set.UID)...)
-	}
-	for _, d := range s.relatedDeployments() {
-		pods = append(pods, s.podsOfDeployment(d)...)
+		ofSets = append(ofSets, s.podsOf(set.UID)...)
 	}
 	for _, stalled := range []bool{false, true} {
+		pods = slices.Clone(ofSets)
+		for _, d := range s.relatedDeployments() {
+			pods = append(pods, health.RolloutPods(d, s.podsOfDeployment(d), stalled)...)
+		}
 		worst := health.Worst(pods, stalled)
 		for i := range pods {
 			if worst != (health.Cause{}) && health.Worst(pods[i:i+1], stalled) == worst {
 				return pods[i].Name, worst.Container
 			}
 		}
+	}
+	pods = ofSets
+	for _, d := range s.relatedDeployments() {
+		pods = append(pods, s.podsOfDeployment(d)...)
 	}
 	for i := range pods {
 		if !podReady(&pods[i]) {

@@ -30,13 +30,6 @@ const (
 // urlQuery matches the query of a URL, which may have a token in it.
 var urlQuery = regexp.MustCompile(`([a-z][a-z0-9+.-]*://[^\s"'?]+)\?[^\s"']+`)
 
-// secretPart matches a part of a value that a text may have alone: the value of a flag, of the parameter of a query or of a key of JSON, the password in a URL, and
-// the token after the scheme of an Authorization header.
-var secretPart = regexp.MustCompile(`(?:=|":\s*"|(?i:bearer|basic|token)\s+|://[^/@:\s]*:)([^\s"'@&?]{8,})`)
-
-// passwordPart matches a password in a URL that secretPart does not have: one with an @ in it, or in the value of a flag.
-var passwordPart = regexp.MustCompile(`://[^/:\s]*:([^/\s"']{8,})@`)
-
 // variableChange matches the path of a variable or of a part of it, variableList the path of all variables of a container.
 var variableChange, variableList = regexp.MustCompile(`(?:^|\.)envs?\[`), regexp.MustCompile(`(?:^|\.)envs?$`)
 
@@ -96,14 +89,10 @@ func (v *values) addValue(value string) {
 	if v.found[value] || v.incomplete { // Pods have the same ones.
 		return
 	}
-	for line := range strings.Lines(value) {
-		v.addForms(strings.TrimSpace(line))
-	}
+	v.addForms(strings.TrimSpace(value))
 	v.addForms(value)
-	for _, form := range []*regexp.Regexp{secretPart, passwordPart} {
-		for _, part := range form.FindAllStringSubmatch(value, -1) {
-			v.addForms(part[1])
-		}
+	for _, part := range secrecy.Parts(value) {
+		v.addForms(part)
 	}
 }
 

@@ -188,7 +188,7 @@ func updatedFigures(updated int32, wanted *int32) string {
 
 // belowDeployment returns the steps below a Deployment that is not ready. Where the API server refuses the pods, there are none.
 func (s *Snapshot) belowDeployment(d *appsv1.Deployment, verdict health.Verdict, reason string) []Step {
-	pods := health.RolloutPods(s.podsOfDeployment(d), verdict.Stalled)
+	pods := health.RolloutPods(d, s.podsOfDeployment(d), verdict.Stalled)
 	for _, rs := range s.replicaSets(d.UID) {
 		steps := rootOf(podsControlledBy(rs.UID, pods), verdict.Stalled)
 		if len(steps) == 0 {
