@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -197,4 +198,41 @@ func TestCommandOfPodsAlone(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCauseOfACommand has the pod of a Job that does not start, as the kubelet says it with a value of the spec: the status has the cause without the value,
+// and has it no longer once the pod runs.
+func TestCauseOfACommand(t *testing.T) {
+	const private = "S3CR3T-VALUE"
+	forNames(t, heldKinds(), func(t *testing.T, kindName string) {
+		spec := strings.Replace(commandSpecOf(kindName, "nginx:1"), `"command":["/app/migrate"]`, `"command":["/app/migrate"],"envs":[{"name":"TOKEN","value":"`+private+`"}]`, 1)
+		w := newWorld(t, newStored(t, kindNamed(t, kindName), spec))
+		w.settle(kindName)
+		job := w.jobs()[0]
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: job.Name + "-1", Labels: job.Spec.Template.Labels,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(&job, batchv1.SchemeGroupVersion.WithKind("Job"))},
+		}}
+		w.create(pod)
+		setState := func(state corev1.ContainerState) {
+			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "web", Image: "nginx:1", State: state}}
+			if err := w.Client.Status().Update(t.Context(), pod); err != nil {
+				t.Fatal(err)
+			}
+			job.Status.Active, job.Status.StartTime = 1, &job.CreationTimestamp
+			if err := w.Client.Status().Update(t.Context(), &job); err != nil {
+				t.Fatal(err)
+			}
+			w.settle(kindName)
+		}
+		setState(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CreateContainerError", Message: "no volume for " + private}})
+		w.stands("the pod does not start", kindName, "Ready=False/BeforeRollout", "Stalled=False/NotStalled")
+		if said := w.message(kindName, "Ready"); !strings.Contains(said, `does not start: container "web": cannot be started: no volume for`) || strings.Contains(said, private) {
+			t.Errorf("the message is %s", said)
+		}
+		setState(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
+		if said := w.message(kindName, "Ready"); !strings.Contains(said, "runs the command since") {
+			t.Errorf("the pod runs: %s", said)
+		}
+	})
 }

@@ -103,7 +103,7 @@ func (k *kind) namesService() bool {
 // mapFunc returns the function that maps an object of a role to the resources that it concerns.
 func (k *kind) mapFunc(s *Deps, role children.Role) handler.MapFunc {
 	if role.Has(children.RoleClaim | children.RolePod) {
-		return mapByLabel(k.PodLabel)
+		return k.mapPods(s)
 	}
 	if k.Scheduled {
 		return k.mapScheduled(s)

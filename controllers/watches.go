@@ -55,6 +55,19 @@ func mapByLabel(label string) handler.MapFunc {
 	}
 }
 
+// mapPods returns the function that maps a pod or a claim to the custom resource that its label names, and a pod of a Job to the resource whose command the
+// Job runs.
+func (k *kind) mapPods(s *Deps) handler.MapFunc {
+	byLabel := mapByLabel(k.PodLabel)
+	return func(ctx context.Context, obj client.Object) []ctrl.Request {
+		requests := byLabel(ctx, obj)
+		if name := obj.GetLabels()[appv1.LabelBeforeRollout]; name != "" && k.Serves {
+			requests = append(requests, s.requestIfExists(ctx, k.empty(), types.NamespacedName{Namespace: obj.GetNamespace(), Name: name})...)
+		}
+		return requests
+	}
+}
+
 // mapOwnedOrNamed maps an object to the resources of a kind that it concerns: its controller, and those that want an object of
 // its name, which may be waiting until this one is deleted. Most objects of a cluster concern none.
 func (k *kind) mapOwnedOrNamed(ctx context.Context, s *Deps, obj client.Object) []ctrl.Request {

@@ -69,6 +69,21 @@ func observeJobs(ctx context.Context, c client.Client, in *Input) ([]batchv1.Job
 	return jobsOf(in.Owner, list.Items), nil
 }
 
+// observeJobPods returns the pods of those Jobs that have not ended, as the cache has them.
+func observeJobPods(ctx context.Context, c client.Client, in *Input, jobs []batchv1.Job) ([]corev1.Pod, error) {
+	if !slices.ContainsFunc(jobs, func(job batchv1.Job) bool { return health.JobEnd(&job) == nil }) {
+		return nil, nil
+	}
+	var pods corev1.PodList
+	if err := c.List(ctx, &pods, client.InNamespace(in.Owner.GetNamespace()), client.MatchingFields{IndexInstance: in.Name},
+		client.MatchingLabels{appv1.LabelBeforeRollout: in.Name}); err != nil {
+		return nil, fmt.Errorf("list pods of Jobs: %w", err)
+	}
+	return slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool {
+		return !slices.ContainsFunc(jobs, func(job batchv1.Job) bool { return health.JobEnd(&job) == nil && metav1.IsControlledBy(&pod, &job) })
+	}), nil
+}
+
 // jobsOf returns the Jobs of an owner, the latest first.
 func jobsOf(owner client.Object, all []batchv1.Job) []batchv1.Job {
 	jobs := slices.DeleteFunc(all, func(job batchv1.Job) bool { return !resource.IsJobOf(&job, owner.GetUID()) })
@@ -130,14 +145,14 @@ func (c decider) awaitJob(want *decision, present *builtSpec, name string) *deci
 		waits.job.spec, waits.job.workload, waits.job.cause = c.in.beforeRollout(), present.workload, c.rolloutOfJob(present).Cause
 	}
 	if waits.refusal == nil {
-		waits.refusal = c.whyJob(&waits.job)
+		waits.refusal = c.whyJob(&waits.job, present.workload)
 	}
 	return &waits
 }
 
-// whyJob returns why a spec that waits for its command is not in force. No text has a line of the command's output: failing migrations print
-// passwords.
-func (c decider) whyJob(job *jobDecision) error {
+// whyJob returns why a spec that waits for its command is not in force. of is the workload of the spec. No text has a line of the command's output: failing
+// migrations print passwords.
+func (c decider) whyJob(job *jobDecision, of *resource.Workload) error {
 	namespace, waits := c.in.Owner.GetNamespace(), &reconciler.WaitingError{Reason: appv1.ReasonBeforeRollout}
 	live, awaits, again := job.live, false, time.Duration(0)
 	if live != nil {
@@ -163,10 +178,22 @@ func (c decider) whyJob(job *jobDecision) error {
 		if again == 0 {
 			waits.Message = fmt.Sprintf(messageJobWithoutPod, live.Name, health.JobPodPatience, namespace, live.Name)
 		}
+	case c.causeOfJob(live, of) != health.Cause{}:
+		waits.Message = fmt.Sprintf(messageJobCause, live.Name, c.causeOfJob(live, of))
 	default:
 		waits.Message = fmt.Sprintf(messageJobRuns, live.Name, live.CreationTimestamp.UTC().Format("2006-01-02 15:04:05"))
 	}
 	return waits
+}
+
+// causeOfJob returns why a pod of a Job does not run, the zero Cause if that is not known. The cache has Jobs without their pod template, so the Job is built
+// once more for the values that the cause must not have.
+func (c decider) causeOfJob(live *batchv1.Job, of *resource.Workload) health.Cause {
+	pods := slices.DeleteFunc(slices.Clone(c.seen.jobPods), func(pod corev1.Pod) bool { return !metav1.IsControlledBy(&pod, live) })
+	if len(pods) == 0 {
+		return health.Cause{}
+	}
+	return health.WorstFor(pods, false, resource.BuildJob(of, c.in.beforeRollout(), live.Name, ""))
 }
 
 // jobFailure returns the reason of a failed Job in words.

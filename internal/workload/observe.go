@@ -34,7 +34,9 @@ const (
 func InstanceKeys(pod client.Object) []string {
 	of := pod.GetLabels()
 	keys := []string{of[appv1.LabelInstance]}
-	for _, key := range []string{appv1.LabelApp, appv1.LabelModelBox, appv1.LabelUnitedDeployment, appv1.LabelCloudManager, appv1.LabelTask} {
+	for _, key := range []string{
+		appv1.LabelApp, appv1.LabelModelBox, appv1.LabelUnitedDeployment, appv1.LabelCloudManager, appv1.LabelTask, appv1.LabelBeforeRollout,
+	} {
 		if value, ok := of[key]; ok && !slices.Contains(keys, value) {
 			keys = append(keys, value)
 		}
@@ -67,6 +69,9 @@ func (r *Reconciler) Observe(ctx context.Context, in *Input) (*Observed, error) 
 		}
 	}
 	if seen.jobs, err = observeJobs(ctx, r.Client, in); err != nil {
+		return nil, err
+	}
+	if seen.jobPods, err = observeJobPods(ctx, r.Client, in, seen.jobs); err != nil {
 		return nil, err
 	}
 	if live != nil {

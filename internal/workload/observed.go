@@ -43,6 +43,8 @@ type Observed struct {
 	canary observedCanary
 	// jobs are the Jobs before rollouts, the latest first. They are not read for a spec without a command.
 	jobs []batchv1.Job
+	// jobPods are the pods of the Jobs that have not ended.
+	jobPods []corev1.Pod
 
 	// Data is the observation of the volumes of a database, nil for other workloads.
 	Data Data

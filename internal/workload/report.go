@@ -25,7 +25,7 @@ import (
 // newResult returns the result of a reconcile, and its error.
 func newResult(in *Input, want *decision, done *ApplyResult) (Result, error) {
 	err := want.errorAfterApply(in, done)
-	inForce, why := want.holdInForce()
+	inForce, why := want.holdInForce(done.Seen.Deployment())
 	said := summarizeChanges(done.Changes)
 	auxiliary, retryAuxiliary := troubleOf(done.troubles)
 	about := aboutDatabase
@@ -75,12 +75,16 @@ func newResult(in *Input, want *decision, done *ApplyResult) (Result, error) {
 }
 
 // holdInForce returns which spec is in force by a hold or a rollback, with the reason and the message; Present without one. The error of the reconcile
-// reports an earlier spec that is in force for want of a valid or a released one, and aboutCanary the spec next to a canary.
-func (want *decision) holdInForce() (reconciler.InForce, reconciler.ReasonAndMessage) {
+// reports an earlier spec that is in force for want of a valid or a released one, and aboutCanary the spec next to a canary. live is the Deployment, whose
+// pods may be those of a kept template.
+func (want *decision) holdInForce(live *appsv1.Deployment) (reconciler.InForce, reconciler.ReasonAndMessage) {
 	if want.held == nil {
 		return reconciler.Present, reconciler.ReasonAndMessage{}
 	}
 	mark, image := &want.held.mark, mainImage(want.workload)
+	if containers := keptContainers(want.workload, live); len(containers) > 0 {
+		image = containers[0].Image
+	}
 	if mark.Failed != nil && mark.Failed.Canary && (mark.By == byAbort || mark.rolledBack()) {
 		return reconciler.RolledBack, reconciler.ReasonAndMessage{
 			Reason: appv1.ReasonRolledBack, Message: fmt.Sprintf(messageCanaryRolledBack, mark.Failed.Image, mark.Failed.Cause, image),
@@ -98,6 +102,14 @@ func (want *decision) holdInForce() (reconciler.InForce, reconciler.ReasonAndMes
 		}
 	}
 	return reconciler.Held, reconciler.ReasonAndMessage{Reason: appv1.ReasonHeld, Message: fmt.Sprintf(messageHeld, mark.ReplicaSet, image)}
+}
+
+// keptContainers returns the containers of a live Deployment that keeps its template, none for another one.
+func keptContainers(w *resource.Workload, live *appsv1.Deployment) []corev1.Container {
+	if live == nil || !w.TemplateKept {
+		return nil
+	}
+	return live.Spec.Template.Spec.Containers
 }
 
 // whyEarlier returns the reason why the objects are those of an earlier valid spec, empty if they are not. held is the reason of a hold.

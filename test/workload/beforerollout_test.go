@@ -276,3 +276,18 @@ func TestJobsNextToACronJob(t *testing.T) {
 		})
 	}
 }
+
+// TestCauseOfAJob has a command whose image cannot be pulled: the status has the cause while the Job waits, and none once the spec is correct.
+func TestCauseOfAJob(t *testing.T) {
+	t.Parallel()
+	ns, _ := plane.Shared(t)
+	app := newCommanded(t, ns)
+	setImage(t, app, "imagepullbackoff.test/shop:2")
+	plane.Until(t, app, func() error {
+		ready := ptr.Deref(meta.FindStatusCondition(app.Status.Conditions, appv1.ConditionReady), metav1.Condition{})
+		if ready.Reason != appv1.ReasonBeforeRollout || !strings.Contains(ready.Message, `image "imagepullbackoff.test/shop:2" cannot be pulled`) {
+			return fmt.Errorf("%s: %s", ready.Reason, ready.Message)
+		}
+		return nil
+	})
+}
