@@ -153,7 +153,7 @@ func (r *root) refreshTargets(ctx context.Context, c *clients, targets []target,
 			if versions[i] == "" {
 				continue
 			}
-			if err := r.waitRefreshed(ctx, c, t, versions[i]); err != nil {
+			if err := r.waitRefreshed(ctx, c, t, versions[i], o.all); err != nil {
 				return withRest(err, len(targets)-start-len(wave), len(targets))
 			}
 		}
@@ -186,8 +186,9 @@ func withRest(err error, left, all int) error {
 const staleFor = 15 * time.Second
 
 // waitRefreshed waits until nothing waits for a resource any more, and it is ready. The annotation is no change of the generation,
-// so that a status from before looks like a status from after: in the version of the refresh, a stalled resource may not have been looked at yet.
-func (r *root) waitRefreshed(ctx context.Context, c *clients, t target, version string) error {
+// so that a status from before looks like a status from after: in the version of the refresh, a stalled resource may not have been looked at yet. With
+// passCanaries, a resource whose canary waits for its promotion is left with a line: other resources do not wait for it.
+func (r *root) waitRefreshed(ctx context.Context, c *clients, t target, version string, passCanaries bool) error {
 	h, began, again := c.clientOf(t.kind, t.namespace), time.Now(), r.newRetrier(t.String(), defaultWait.timeout)
 	for {
 		bounded, end := again.boundRead(ctx)
@@ -207,6 +208,10 @@ func (r *root) waitRefreshed(ctx context.Context, c *clients, t target, version 
 		stalled, seen := now.State() == view.StateStalled, now.ObjectMeta.ResourceVersion != version || time.Since(began) > staleFor
 		if !now.CanRefresh() && !stalled || stalled && seen || now.State() == view.StateDeleting || now.Paused || now.HeldAt() != "" {
 			break
+		}
+		if passCanaries && seen && now.State() == view.StateCanary {
+			r.printf("%s waits for its canary, which %q promotes\n", t, t.commandLine("promote"))
+			return nil
 		}
 		if time.Since(began) > defaultWait.timeout {
 			return &exit{exitTimeout, fmt.Sprintf("%s is not refreshed after %s", t, defaultWait.timeout)}

@@ -126,6 +126,9 @@ func TestRefreshLeavesOut(t *testing.T) {
 		"deleted":         {[]string{"--all"}, named("b", func(a *appv1.App) { a.DeletionTimestamp = ptr.To(metav1.Now()) }), 0, []string{"a", "c"}, "Warning: not refreshed: App shop/b is being deleted"},
 		"forbidden":       {[]string{"--all"}, status(refused), 1, []string{"a"}, "; 2 of 3 were not refreshed"},
 		"gone, in a wave": {[]string{"--all", "--wave", "1"}, nil, 0, []string{"a", "c"}, "Warning: not refreshed: there is no App b"},
+		"a canary, in a wave": {[]string{"--all", "--wave", "1"}, named("b", func(a *appv1.App) {
+			a.Status.Conditions = []metav1.Condition{{Type: appv1.ConditionReady, Status: metav1.ConditionUnknown, Reason: appv1.ReasonCanary}}
+		}), 0, []string{"a", "b", "c"}, ""},
 		"gone, and named": {[]string{"a", "b", "c"}, nil, 1, []string{"a"}, "there is no App b in shop: apps \"b\" not found; 2 of 3 were not refreshed"},
 		"the only one":    {[]string{"b"}, nil, 1, nil, "there is no App b in shop: apps \"b\" not found\n"},
 	} {
@@ -149,7 +152,16 @@ func TestRefreshLeavesOut(t *testing.T) {
 						}
 					})
 				case "b":
-					return c.second
+					app, ok := c.second.(*appv1.App)
+					if !ok {
+						return c.second
+					}
+					app = app.DeepCopy()
+					if refreshed[last] && q.Method != http.MethodPatch {
+						app.ResourceVersion = "8"
+					}
+					refreshed[last] = refreshed[last] || q.Method == http.MethodPatch
+					return app
 				}
 				return nil
 			}
