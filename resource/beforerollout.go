@@ -85,7 +85,7 @@ func BuildJob(w *Workload, spec *appv1.BeforeRolloutSpec, name, cause string) *b
 
 // JobOwner returns the reference of a Job to the resource whose command the Job runs before a rollout, nil for any other Job. The Job has no controller:
 // the controller of CronJobs takes a Job whose controller has the name of the CronJob for a run of the CronJob, whatever the kind of the Job's controller,
-// and deletes it by the limits of the CronJob's history (k8s.io/kubernetes/pkg/controller/cronjob, getJobsToBeReconciled).
+// and deletes it by the limits of the CronJob's history (k8s.io/kubernetes/pkg/controller/cronjob).
 func JobOwner(job metav1.Object) *metav1.OwnerReference {
 	if job.GetLabels()[appv1.LabelBeforeRollout] == "" || metav1.GetControllerOfNoCopy(job) != nil {
 		return nil

@@ -124,6 +124,7 @@ type FailedDefaults struct {
 // nothing at once: an App takes it with its next change, or in a wave of the rollout.
 //
 // +genclient
+// +resourceName=appdefaults
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=appdefaults,shortName=hdef,categories=app-operator

@@ -42,7 +42,7 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 	// Group=app.huolala.cn, Version=v1
 	case v1.SchemeGroupVersion.WithResource("apps"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.App().V1().Apps().Informer()}, nil
-	case v1.SchemeGroupVersion.WithResource("appdefaultses"):
+	case v1.SchemeGroupVersion.WithResource("appdefaults"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.App().V1().AppDefaultses().Informer()}, nil
 	case v1.SchemeGroupVersion.WithResource("cloudmanagers"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.App().V1().CloudManagers().Informer()}, nil

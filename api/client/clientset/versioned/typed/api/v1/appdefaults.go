@@ -50,7 +50,7 @@ type appDefaultses struct {
 func newAppDefaultses(c *AppV1Client, namespace string) *appDefaultses {
 	return &appDefaultses{
 		gentype.NewClientWithListAndApply[*apiv1.AppDefaults, *apiv1.AppDefaultsList, *applyconfigurationapiv1.AppDefaultsApplyConfiguration](
-			"appdefaultses",
+			"appdefaults",
 			c.RESTClient(),
 			scheme.ParameterCodec,
 			namespace,

@@ -23,7 +23,7 @@ func newFakeAppDefaultses(fake *FakeAppV1, namespace string) typedapiv1.AppDefau
 		gentype.NewFakeClientWithListAndApply[*v1.AppDefaults, *v1.AppDefaultsList, *apiv1.AppDefaultsApplyConfiguration](
 			fake.Fake,
 			namespace,
-			v1.SchemeGroupVersion.WithResource("appdefaultses"),
+			v1.SchemeGroupVersion.WithResource("appdefaults"),
 			v1.SchemeGroupVersion.WithKind("AppDefaults"),
 			func() *v1.AppDefaults { return &v1.AppDefaults{} },
 			func() *v1.AppDefaultsList { return &v1.AppDefaultsList{} },
