@@ -127,6 +127,7 @@ func TestRefreshLeavesOut(t *testing.T) {
 		"forbidden":       {[]string{"--all"}, status(refused), 1, []string{"a"}, "; 2 of 3 were not refreshed"},
 		"gone, in a wave": {[]string{"--all", "--wave", "1"}, nil, 0, []string{"a", "c"}, "Warning: not refreshed: there is no App b"},
 		"a canary, in a wave": {[]string{"--all", "--wave", "1"}, named("b", func(a *appv1.App) {
+			a.Status.ObservedGeneration = a.Generation
 			a.Status.Conditions = []metav1.Condition{{Type: appv1.ConditionReady, Status: metav1.ConditionUnknown, Reason: appv1.ReasonCanary}}
 		}), 0, []string{"a", "b", "c"}, ""},
 		"gone, and named": {[]string{"a", "b", "c"}, nil, 1, []string{"a"}, "there is no App b in shop: apps \"b\" not found; 2 of 3 were not refreshed"},

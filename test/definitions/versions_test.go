@@ -49,10 +49,35 @@ func pinned(t *testing.T) []release {
 	return found
 }
 
+// simulated returns the version of Kubernetes of demo and tests, that of hack/cluster.
+func simulated(t *testing.T) release {
+	t.Helper()
+	var r release
+	if _, err := fmt.Sscanf(findIn(t, "hack/cluster/go.mod", `(?m)^\s*k8s\.io/kubernetes (v\S+)`), "v%d.%d.%d", &r[0], &r[1], &r[2]); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// findIn returns what a pattern finds in a file, the part in parentheses.
+func findIn(t *testing.T, path, pattern string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(root, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	match := regexp.MustCompile(pattern).FindSubmatch(data)
+	if match == nil {
+		t.Fatalf("%s has no line like %s", path, pattern)
+	}
+	return string(match[1])
+}
+
 // TestClaimedVersionsAreTested checks that the oldest version of Kubernetes that the product claims to support is the oldest one that
-// make test-versions runs, wherever it is written, and that the nightly job runs all of them.
+// make test-versions runs, wherever it is written, that the nightly job runs all of them, and that the copies of the version of the
+// simulated cluster are that of hack/cluster.
 func TestClaimedVersionsAreTested(t *testing.T) {
-	versions := pinned(t)
+	versions, cluster := pinned(t), simulated(t)
 	oldest, newest := versions[0], versions[len(versions)-1]
 	var jobs []string
 	for _, version := range versions {
@@ -60,10 +85,17 @@ func TestClaimedVersionsAreTested(t *testing.T) {
 	}
 	for path, claims := range map[string][]string{
 		"config/manifests/bases/app-operator.clusterserviceversion.yaml": {"minKubeVersion: " + oldest.String()},
-		"hack/helmchart/main.go":         {`kubeVersion: ">=` + oldest.String() + `-0"`},
-		"README.md":                      {"Kubernetes " + oldest.minor() + " or newer"},
-		"README.zh-CN.md":                {"Kubernetes " + oldest.minor() + " 或更新版本"},
-		"docs/install.md":                {"Kubernetes " + oldest.minor() + " or newer", oldest.String(), newest.String()},
+		"hack/helmchart/main.go": {`kubeVersion: ">=` + oldest.String() + `-0"`},
+		"README.md":              {"Kubernetes " + oldest.minor() + " or newer"},
+		"README.zh-CN.md":        {"Kubernetes " + oldest.minor() + " 或更新版本"},
+		"docs/install.md": {
+			"Kubernetes " + oldest.minor() + " or newer", "on Kubernetes " + oldest.String() + ", " + cluster.String() + " and " + newest.String(),
+			"simulated nodes run on " + cluster.String() + " alone",
+		},
+		"Makefile": {
+			fmt.Sprintf("chartutil.k8sVersionMajor=%d ", cluster[0]), fmt.Sprintf("chartutil.k8sVersionMinor=%d'", cluster[1]),
+		},
+		"test/bundle/bundle_test.go":     {`"k8s-version": "` + cluster.minor() + `"`},
 		"hack/versions/README.md":        {oldest.String(), newest.String()},
 		".github/workflows/versions.yml": {"version: [" + strings.Join(jobs, ", ") + "]"},
 	} {
@@ -74,7 +106,30 @@ func TestClaimedVersionsAreTested(t *testing.T) {
 		}
 		for _, claim := range claims {
 			if !strings.Contains(string(data), claim) {
-				t.Errorf("%s does not have %q, and hack/versions pins Kubernetes %v to %v", path, claim, oldest, newest)
+				t.Errorf("%s does not have %q, and hack/versions pins Kubernetes %v to %v, hack/cluster %v", path, claim, oldest, newest, cluster)
+			}
+		}
+	}
+}
+
+// TestImagesAreBuiltWithTheGoOfTheModule checks that each image of a builder has the minor version of Go that go.mod states, and that what is published is
+// built with the Go of the machine, which builds the SBOM.
+func TestImagesAreBuiltWithTheGoOfTheModule(t *testing.T) {
+	want := findIn(t, "go.mod", `(?m)^go (\d+\.\d+)\.\d+$`)
+	findIn(t, "Dockerfile", `(?m)^(ARG GOTOOLCHAIN=local)$`)
+	findIn(t, "Makefile", `(?m)^(docker-buildx: TOOLCHAIN_ARG = --build-arg GOTOOLCHAIN=\$\(shell go env GOVERSION\))$`)
+	for _, path := range []string{"Dockerfile", "test/scorecard/Dockerfile"} {
+		data, err := os.ReadFile(filepath.Join(root, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		builders := regexp.MustCompile(`(?m)^FROM .*\bgolang:(\S+)`).FindAllSubmatch(data, -1)
+		if len(builders) == 0 {
+			t.Errorf("%s has no builder with Go", path)
+		}
+		for _, builder := range builders {
+			if got := string(builder[1]); got != want {
+				t.Errorf("%s builds with golang:%s, and go.mod states go %s", path, got, want)
 			}
 		}
 	}

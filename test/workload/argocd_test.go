@@ -8,13 +8,16 @@ import (
 	"testing"
 
 	lua "github.com/yuin/gopher-lua"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
 )
 
@@ -22,6 +25,8 @@ import (
 type argocd struct {
 	t      *testing.T
 	script string
+	// asked has the answers that were awaited, by kind.
+	asked map[string]sets.Set[string]
 }
 
 // newArgoCD reads the health check that docs/gitops.md gives to Argo CD.
@@ -43,7 +48,7 @@ func newArgoCD(t *testing.T) *argocd {
 	if err != nil || script == "" {
 		t.Fatalf("no health check: %v", err)
 	}
-	return &argocd{t, script}
+	return &argocd{t, script, map[string]sets.Set[string]{}}
 }
 
 // health runs the check as Argo CD does: with the resource as obj, and without the libraries that reach out.
@@ -96,6 +101,10 @@ func luaValue(l *lua.LState, value any) lua.LValue {
 // says waits until Argo CD says so of a resource as it is in the API server.
 func (a *argocd) says(obj client.Object, kind, status string, words ...string) {
 	a.t.Helper()
+	if a.asked[kind] == nil {
+		a.asked[kind] = sets.New[string]()
+	}
+	a.asked[kind].Insert(status)
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(appv1.GroupVersion.WithKind(kind))
 	harness.Eventually(a.t, func() error {
@@ -129,7 +138,9 @@ func TestArgoCD(t *testing.T) {
 	ns := plane.Namespace(t)
 	app, box, ud := newApp(ns), newModelBox(ns), newUnited(ns)
 	box.Name, ud.Spec.DeploymentName = "box", "theirs"
-	plane.Create(t, app, box, ud)
+	task := fixture.NewTask(ns, "task")
+	defaults := &appv1.AppDefaults{ObjectMeta: fixture.Meta(ns, appv1.AppDefaultsName)}
+	plane.Create(t, defaults, app, box, ud, task)
 	newKubectl(t, ns).run("apply", "-f", cloudManagerSample)
 	cm := &appv1.CloudManager{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "cloudmanager-sample"}}
 	argo := newArgoCD(t)
@@ -139,6 +150,8 @@ func TestArgoCD(t *testing.T) {
 	argo.says(app, "App", "Healthy", "Ready: ")
 	argo.says(box, "ModelBox", "Healthy", "Ready: ")
 	argo.says(cm, "CloudManager", "Healthy", "Ready: ")
+	argo.says(task, "Task", "Healthy", "NoRun: ")
+	argo.says(defaults, "AppDefaults", "Healthy", "Applied: ")
 	argo.says(ud, "UnitedDeployment", "Progressing", "DeploymentNotFound: ", "theirs")
 
 	theirs := newForeign(ns)
@@ -155,6 +168,9 @@ func TestArgoCD(t *testing.T) {
 	plane.Change(t, app, func() { app.Spec.Paused, app.Spec.ProgressDeadlineSeconds = false, ptr.To[int32](2) })
 	argo.says(app, "App", "Degraded", "ImagePullBackOff: ", "2 s")
 
+	plane.Change(t, box, func() { box.Spec.Image = "imagepullbackoff.test/x:1" })
+	argo.says(box, "ModelBox", "Progressing", "ImagePullBackOff: ")
+
 	plane.Read(t, cm)
 	plane.Change(t, cm, func() { cm.Spec.Front.Deployment.Image = "crashloopbackoff.test/x:1" })
 	argo.says(cm, "CloudManager", "Progressing", "CrashLoopBackOff: ")
@@ -163,6 +179,29 @@ func TestArgoCD(t *testing.T) {
 	argo.says(cm, "CloudManager", "Degraded", "CrashLoopBackOff: ", "cm-db")
 	plane.Change(t, cm, func() { cm.Spec.DB.RootPass = "another" })
 	argo.says(cm, "CloudManager", "Degraded", "rootPass")
+
+	plane.Read(t, task)
+	plane.Change(t, task, func() { task.Spec.Image = "jobfails.test/report:1" })
+	nextRuns(t, task, "jobfails.test/report:1")
+	startRun(t, task, "failing")
+	argo.says(task, "Task", "Degraded", "RunFailed: ")
+	plane.Change(t, task, func() { task.Spec.Image = fixture.Image })
+	nextRuns(t, task, fixture.Image)
+	startRun(t, task, "succeeding")
+	argo.says(task, "Task", "Healthy", "Succeeded: ")
+	plane.Read(t, task)
+	plane.Change(t, task, func() { task.Spec.Suspended = true })
+	argo.says(task, "Task", "Suspended", "Suspended: ")
+
+	plane.Read(t, defaults)
+	plane.Change(t, defaults, func() { defaults.Spec.Defaults.VolumeMounts = []corev1.VolumeMount{{Name: "none", MountPath: "/none"}} })
+	argo.says(defaults, "AppDefaults", "Degraded", "Invalid: ")
+
+	for _, k := range fixture.Kinds {
+		if !argo.asked[k.Name].HasAll("Healthy") || argo.asked[k.Name].Len() < 2 {
+			t.Errorf("the health of the kind %s was asked for in the states %v", k.Name, sets.List(argo.asked[k.Name]))
+		}
+	}
 }
 
 // TestArgoCDOfConditions checks what the health check makes of the conditions Applied, Ready and Stalled.

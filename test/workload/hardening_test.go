@@ -161,10 +161,11 @@ func TestPodSecurity(t *testing.T) {
 
 // selectsAlone returns an error unless a selector selects pods with these labels, and not all pods.
 func selectsAlone(selector *metav1.LabelSelector, pods labels.Set) error {
-	if s, err := metav1.LabelSelectorAsSelector(selector); err != nil || s.Empty() || !s.Matches(pods) {
-		return fmt.Errorf("the selector is %v (%w)", selector, err)
+	s, err := metav1.LabelSelectorAsSelector(selector)
+	if err == nil && (s.Empty() || !s.Matches(pods)) {
+		err = fmt.Errorf("the selector is %q", s)
 	}
-	return nil
+	return err
 }
 
 // TestManagerHardening checks what no standard asks for.

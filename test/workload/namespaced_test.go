@@ -7,11 +7,13 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/resource"
 	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
 )
@@ -37,7 +39,7 @@ func TestRolesOnly(t *testing.T) {
 			ready(t, obj)
 		}
 		cm := named[appv1.CloudManager](ns, "cm")
-		change(t, cm, func() { cm.Spec.DB.StatefulSet.Storage.Size = resource.MustParse("30Gi") })
+		change(t, cm, func() { cm.Spec.DB.StatefulSet.Storage.Size = apiresource.MustParse("30Gi") })
 		plane.Stands(t, cm, "Stalled=True/VolumeResizeFailed")
 		harness.Says(t, cm, "Stalled", "PersistentVolumeClaim datadir-db-0", "the storageclass that provisions the pvc must support resize")
 	}
@@ -70,9 +72,17 @@ func eachKind(t *testing.T, namespace string) []harness.Resource {
 	t.Cleanup(func() { _ = plane.Client.Delete(context.Background(), class) })
 	box, ud, cm := newModelBox(namespace), newUnited(namespace), newCloudManager(namespace)
 	box.Name, ud.Spec.DeploymentName, cm.Spec.DB.StatefulSet.Storage.Class = "box", held.Name, &class.Name
-	made := []harness.Resource{newApp(namespace), box, ud, cm}
+	made := []harness.Resource{newApp(namespace), box, ud, cm, fixture.NewTask(namespace, "task")}
+	missing := sets.New[string]()
+	for _, k := range fixture.Kinds {
+		missing.Insert(k.Name)
+	}
 	for _, obj := range made {
+		missing.Delete(resource.KindOf(obj).Name)
 		plane.Create(t, obj)
+	}
+	if missing.Len() > 0 {
+		t.Errorf("there is no resource of %v", sets.List(missing))
 	}
 	return made
 }
