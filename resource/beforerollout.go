@@ -5,12 +5,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"maps"
-	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -67,7 +65,7 @@ func BuildJob(w *Workload, spec *appv1.BeforeRolloutSpec, name, cause string) *b
 	meta := w.objectMeta()
 	label := map[string]string{appv1.LabelBeforeRollout: w.Name}
 	meta.Name, meta.Labels = name, mergedMaps(w.Labels, label)
-	meta.OwnerReferences[0].Controller = nil // See JobOwner.
+	meta.OwnerReferences[0].Controller = nil // The reason is at JobOwner of internal/claim.
 	meta.Annotations = mergedMaps(meta.Annotations, map[string]string{appv1.AnnotationRollout: cause})
 	pod := commandPod(&w.Template.Spec, w.container, spec)
 	return &batchv1.Job{
@@ -81,28 +79,6 @@ func BuildJob(w *Workload, spec *appv1.BeforeRolloutSpec, name, cause string) *b
 			Spec: pod,
 		}, ptr.Deref(spec.Retries, 0), ptr.To(int64(ptr.Deref(spec.DeadlineSeconds, defaultCommandDeadline)))),
 	}
-}
-
-// JobOwner returns the reference of a Job to the resource whose command the Job runs before a rollout, nil for any other Job. The Job has no controller:
-// the controller of CronJobs takes a Job whose controller has the name of the CronJob for a run of the CronJob, whatever the kind of the Job's controller,
-// and deletes it by the limits of the CronJob's history (k8s.io/kubernetes/pkg/controller/cronjob).
-func JobOwner(job metav1.Object) *metav1.OwnerReference {
-	if job.GetLabels()[appv1.LabelBeforeRollout] == "" || metav1.GetControllerOfNoCopy(job) != nil {
-		return nil
-	}
-	refs := job.GetOwnerReferences()
-	for i := range refs {
-		if strings.HasPrefix(refs[i].APIVersion, appv1.GroupVersion.Group+"/") {
-			return &refs[i]
-		}
-	}
-	return nil
-}
-
-// IsJobOf reports whether a Job runs the command before a rollout of the resource of a UID.
-func IsJobOf(job metav1.Object, uid types.UID) bool {
-	owner := JobOwner(job)
-	return owner != nil && owner.UID == uid
 }
 
 // commandPod returns the pod spec of the Job of a command: the main container with the command, and the sidecars.

@@ -186,12 +186,9 @@ func privateValues(objects ...Object) []string {
 func fewPrivateValues(most int, objects ...Object) (all []string, few bool) {
 	add := func(values ...string) {
 		for _, value := range values {
-			if len(value) >= minSecret && len(all) <= most {
-				all = append(all, value)
-			}
-			for _, part := range Parts(value) {
-				if len(all) <= most && !isNameOf(part, objects) {
-					all = append(all, part)
+			for _, private := range privateWords(value, objects) {
+				if len(all) <= most {
+					all = append(all, private)
 				}
 			}
 		}
@@ -208,26 +205,15 @@ func fewPrivateValues(most int, objects ...Object) (all []string, few bool) {
 			continue
 		}
 		addAnnotations(obj.GetAnnotations())
-		var template *corev1.PodTemplateSpec
-		switch obj := obj.(type) {
-		case *appsv1.Deployment:
-			template = &obj.Spec.Template
-		case *appsv1.StatefulSet:
-			template = &obj.Spec.Template
-		case *batchv1.Job:
-			template = &obj.Spec.Template
-		case *batchv1.CronJob:
-			addAnnotations(obj.Spec.JobTemplate.Annotations)
-			template = &obj.Spec.JobTemplate.Spec.Template
-		default:
+		template := templateOf(obj)
+		if template == nil {
 			continue
 		}
-		addAnnotations(template.Annotations)
-		for i := range template.Spec.Volumes {
-			if csi := template.Spec.Volumes[i].CSI; csi != nil {
-				add(slices.Collect(maps.Values(csi.VolumeAttributes))...)
-			}
+		if cron, ok := obj.(*batchv1.CronJob); ok {
+			addAnnotations(cron.Spec.JobTemplate.Annotations)
 		}
+		addAnnotations(template.Annotations)
+		addVolumes(template.Spec.Volumes, add)
 		for _, list := range [][]corev1.Container{template.Spec.Containers, template.Spec.InitContainers} {
 			for i := range list {
 				privateOf(&list[i], add)
@@ -239,6 +225,39 @@ func fewPrivateValues(most int, objects ...Object) (all []string, few bool) {
 	}
 	slices.SortFunc(all, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	return slices.Compact(all), true
+}
+
+// templateOf returns the pod template of an object, nil if it has none.
+func templateOf(obj Object) *corev1.PodTemplateSpec {
+	switch obj := obj.(type) {
+	case *appsv1.Deployment:
+		return &obj.Spec.Template
+	case *appsv1.StatefulSet:
+		return &obj.Spec.Template
+	case *batchv1.Job:
+		return &obj.Spec.Template
+	case *batchv1.CronJob:
+		return &obj.Spec.JobTemplate.Spec.Template
+	}
+	return nil
+}
+
+// addVolumes adds the attributes of CSI volumes.
+func addVolumes(volumes []corev1.Volume, add func(...string)) {
+	for i := range volumes {
+		if csi := volumes[i].CSI; csi != nil {
+			add(slices.Collect(maps.Values(csi.VolumeAttributes))...)
+		}
+	}
+}
+
+// privateWords returns a private value and its parts, without words that are too short, or name one of the objects.
+func privateWords(value string, objects []Object) []string {
+	var words []string
+	if len(value) >= minSecret {
+		words = append(words, value)
+	}
+	return append(words, slices.DeleteFunc(Parts(value), func(part string) bool { return isNameOf(part, objects) })...)
 }
 
 // isNameOf reports whether words are the name or the namespace of one of the objects, which any answer about it has.

@@ -43,7 +43,9 @@ func TestReadsOfWaitsEnd(t *testing.T) {
 		"adopt": func(ctx context.Context, r *root, c *clients) error {
 			return r.untilAdopted(ctx, c, named, &view.Resource{}, time.Minute)
 		},
-		"refresh": func(ctx context.Context, r *root, c *clients) error { return r.waitRefreshed(ctx, c, named, "6", false) },
+		"refresh": func(ctx context.Context, r *root, c *clients) error {
+			return r.waitRefreshed(ctx, c, named, "6", false)
+		},
 		"run": func(ctx context.Context, r *root, c *clients) error {
 			_, err := (&runFollower{root: r, c: c, job: &batchv1.Job{ObjectMeta: objectMeta("web-run-x")}}).readState(ctx, time.Minute)
 			return err

@@ -12,8 +12,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/claim"
 	"huolala.cn/app-operator/internal/health"
-	"huolala.cn/app-operator/resource"
 )
 
 // The texts about a command before a rollout.
@@ -25,7 +25,7 @@ const (
 
 // commandJobs returns the Jobs that run the command before the rollouts of the resource, the latest first.
 func (s *Snapshot) commandJobs() []*batchv1.Job {
-	return s.jobsThat(func(job *batchv1.Job) bool { return resource.IsJobOf(job, s.Resource.ObjectMeta.UID) })
+	return s.jobsThat(func(job *batchv1.Job) bool { return claim.IsJobOf(job, s.Resource.ObjectMeta.UID) })
 }
 
 // jobsThat returns the Jobs for which a condition holds, the latest first.
