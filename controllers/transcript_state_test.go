@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"huolala.cn/app-operator/internal/children"
-	"huolala.cn/app-operator/internal/claim"
+	"huolala.cn/app-operator/internal/health"
 )
 
 // scripted is a recorder that writes the events into the transcript, too.
@@ -138,7 +138,7 @@ func (w *world) addChild(name string, m metav1.Object, add func(string, any)) {
 	text := "by " + strings.Join(slices.Sorted(maps.Keys(by)), ", ")
 	if c := metav1.GetControllerOf(m); c != nil {
 		text = "of " + c.Kind + " " + c.Name + " " + text
-	} else if c := claim.JobOwner(m); c != nil {
+	} else if c := health.JobOwner(m); c != nil {
 		text = "for " + c.Kind + " " + c.Name + " " + text
 	}
 	add("metadata", text+", labels #"+hashOf(m.GetLabels()))

@@ -65,7 +65,7 @@ func BuildJob(w *Workload, spec *appv1.BeforeRolloutSpec, name, cause string) *b
 	meta := w.objectMeta()
 	label := map[string]string{appv1.LabelBeforeRollout: w.Name}
 	meta.Name, meta.Labels = name, mergedMaps(w.Labels, label)
-	meta.OwnerReferences[0].Controller = nil // The reason is at JobOwner of internal/claim.
+	meta.OwnerReferences[0].Controller = nil // The reason is at JobOwner of internal/health.
 	meta.Annotations = mergedMaps(meta.Annotations, map[string]string{appv1.AnnotationRollout: cause})
 	pod := commandPod(&w.Template.Spec, w.container, spec)
 	return &batchv1.Job{

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"huolala.cn/app-operator/internal/claim"
+	"huolala.cn/app-operator/internal/health"
 )
 
 // IndexOwner is the index of the cache that finds children by the UID of the custom resource that controls them, and Jobs by the UID of
@@ -30,7 +30,7 @@ func OwnerOf(obj client.Object) *metav1.OwnerReference {
 		return c
 	}
 	if job, ok := obj.(*batchv1.Job); ok {
-		return claim.JobOwner(job)
+		return health.JobOwner(job)
 	}
 	return nil
 }

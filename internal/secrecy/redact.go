@@ -205,19 +205,12 @@ func fewPrivateValues(most int, objects ...Object) (all []string, few bool) {
 			continue
 		}
 		addAnnotations(obj.GetAnnotations())
-		template := templateOf(obj)
-		if template == nil {
-			continue
-		}
 		if cron, ok := obj.(*batchv1.CronJob); ok {
 			addAnnotations(cron.Spec.JobTemplate.Annotations)
 		}
-		addAnnotations(template.Annotations)
-		addVolumes(template.Spec.Volumes, add)
-		for _, list := range [][]corev1.Container{template.Spec.Containers, template.Spec.InitContainers} {
-			for i := range list {
-				privateOf(&list[i], add)
-			}
+		if template := templateOf(obj); template != nil {
+			addAnnotations(template.Annotations)
+			addPodSpec(&template.Spec, add)
 		}
 	}
 	if len(all) > most {
@@ -242,11 +235,16 @@ func templateOf(obj Object) *corev1.PodTemplateSpec {
 	return nil
 }
 
-// addVolumes adds the attributes of CSI volumes.
-func addVolumes(volumes []corev1.Volume, add func(...string)) {
-	for i := range volumes {
-		if csi := volumes[i].CSI; csi != nil {
+// addPodSpec adds the attributes of CSI volumes, and the private values of the containers.
+func addPodSpec(pod *corev1.PodSpec, add func(...string)) {
+	for i := range pod.Volumes {
+		if csi := pod.Volumes[i].CSI; csi != nil {
 			add(slices.Collect(maps.Values(csi.VolumeAttributes))...)
+		}
+	}
+	for _, list := range [][]corev1.Container{pod.Containers, pod.InitContainers} {
+		for i := range list {
+			privateOf(&list[i], add)
 		}
 	}
 }

@@ -16,7 +16,6 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
 	"huolala.cn/app-operator/internal/children"
-	"huolala.cn/app-operator/internal/claim"
 	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
@@ -87,7 +86,7 @@ func observeJobPods(ctx context.Context, c client.Client, in *Input, jobs []batc
 
 // jobsOf returns the Jobs of an owner, the latest first.
 func jobsOf(owner client.Object, all []batchv1.Job) []batchv1.Job {
-	jobs := slices.DeleteFunc(all, func(job batchv1.Job) bool { return !claim.IsJobOf(&job, owner.GetUID()) })
+	jobs := slices.DeleteFunc(all, func(job batchv1.Job) bool { return !health.IsJobOf(&job, owner.GetUID()) })
 	slices.SortFunc(jobs, func(a, b batchv1.Job) int { return cmp.Or(health.CompareJobs(&a, &b), cmp.Compare(a.Name, b.Name)) })
 	return jobs
 }
@@ -381,7 +380,7 @@ func (r *Reconciler) refuseForeignJob(ctx context.Context, in *Input, name strin
 	if err := r.Live.List(ctx, &jobs, client.InNamespace(in.Owner.GetNamespace()), client.MatchingFields{"metadata.name": name}); err != nil {
 		return fmt.Errorf("list Jobs: %w", err)
 	}
-	if len(jobs.Items) == 0 || claim.IsJobOf(&jobs.Items[0], in.Owner.GetUID()) {
+	if len(jobs.Items) == 0 || health.IsJobOf(&jobs.Items[0], in.Owner.GetUID()) {
 		return nil
 	}
 	return &reconciler.StalledError{Reason: appv1.ReasonResourceExists, Message: fmt.Sprintf(messageJobForeign, name), RetryAfter: Unwatched}

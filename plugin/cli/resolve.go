@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/claim"
+	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/plugin/view"
 )
 
@@ -109,7 +109,7 @@ func (c *clients) traceOwner(ctx context.Context, kind, name string) (target, er
 		if err != nil {
 			return target{}, inWords(err, "get", kind+" "+name, c.namespace)
 		}
-		owner := cmp.Or(metav1.GetControllerOf(obj), claim.JobOwner(obj))
+		owner := cmp.Or(metav1.GetControllerOf(obj), health.JobOwner(obj))
 		if owner == nil {
 			return target{}, fmt.Errorf("%s %s %w", kind, name, errUnowned)
 		}

@@ -12,7 +12,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/claim"
 	"huolala.cn/app-operator/internal/health"
 )
 
@@ -25,7 +24,7 @@ const (
 
 // commandJobs returns the Jobs that run the command before the rollouts of the resource, the latest first.
 func (s *Snapshot) commandJobs() []*batchv1.Job {
-	return s.jobsThat(func(job *batchv1.Job) bool { return claim.IsJobOf(job, s.Resource.ObjectMeta.UID) })
+	return s.jobsThat(func(job *batchv1.Job) bool { return health.IsJobOf(job, s.Resource.ObjectMeta.UID) })
 }
 
 // jobsThat returns the Jobs for which a condition holds, the latest first.

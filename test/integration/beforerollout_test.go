@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/claim"
+	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/test/harness"
 )
 
@@ -119,7 +119,7 @@ func endReported(ctx context.Context, p *harness.Plane, namespace string, minor 
 		}
 		running[name] = job.Name
 		var owner harness.Resource = &appv1.App{}
-		if claim.JobOwner(job).Kind == "ModelBox" {
+		if health.JobOwner(job).Kind == "ModelBox" {
 			owner = &appv1.ModelBox{}
 		}
 		if err := p.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, owner); err != nil {

@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/claim"
+	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/resource"
 	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
@@ -341,7 +341,7 @@ func (v *victim) outcome(t *testing.T) map[string]any {
 		t.Errorf("%s has %d Jobs, want %d", v.app.Name, len(jobs), tasks[v.task].jobs)
 	}
 	for i := range jobs {
-		if !claim.IsJobOf(&jobs[i], v.app.UID) {
+		if !health.IsJobOf(&jobs[i], v.app.UID) {
 			t.Errorf("Job %s does not belong to its App: %v", jobs[i].Name, jobs[i].GetOwnerReferences())
 		}
 		container := &jobs[i].Spec.Template.Spec.Containers[0]
