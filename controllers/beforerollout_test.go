@@ -227,7 +227,7 @@ func TestCauseOfACommand(t *testing.T) {
 		}
 		setState(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CreateContainerError", Message: "no volume for " + private}})
 		w.stands("the pod does not start", kindName, "Ready=False/BeforeRollout", "Stalled=False/NotStalled")
-		if said := w.message(kindName, "Ready"); !strings.Contains(said, `does not start: container "web": cannot be started: no volume for`) || strings.Contains(said, private) {
+		if said := w.message(kindName, "Ready"); !strings.Contains(said, `has a problem: container "web": cannot be started: no volume for`) || strings.Contains(said, private) {
 			t.Errorf("the message is %s", said)
 		}
 		setState(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})

@@ -76,6 +76,8 @@ const (
 	maxKeptSelector = 640
 	maxKeptLabels   = 384
 	maxKeptMessage  = 320
+	// maxKeptProgress is for the message of the condition Progressing, which names the newest ReplicaSet. A name that is cut names none.
+	maxKeptProgress = 120
 	maxKeptClaim    = 3584
 )
 

@@ -39,7 +39,7 @@ func reduceDeployment(from, to client.Object) (cut bool) {
 			// The whole object has the values that the message must not have.
 			c.Message = health.KeepRejection(c.Message, d, maxKeptMessage)
 		} else {
-			c.Message = ""
+			c.Message = truncateText(c.Message, maxKeptProgress)
 		}
 		kept.Status.Conditions = append(kept.Status.Conditions, c)
 	}
@@ -143,8 +143,9 @@ func reduceJob(from, to client.Object) bool {
 		return false
 	}
 	kept.CreationTimestamp, kept.ManagedFields = job.CreationTimestamp, nil
-	if name, ok := job.Labels[appv1.LabelBeforeRollout]; ok {
-		kept.Labels = map[string]string{appv1.LabelBeforeRollout: truncateText(name, maxKeptKind)}
+	if owner := health.JobOwner(job); owner != nil {
+		kept.Labels = map[string]string{appv1.LabelBeforeRollout: truncateText(job.Labels[appv1.LabelBeforeRollout], maxKeptKind)}
+		kept.OwnerReferences = keptOwners([]metav1.OwnerReference{*owner}, 1)
 	}
 	if cause, ok := job.Annotations[appv1.AnnotationRollout]; ok {
 		setAnnotation(kept, appv1.AnnotationRollout, truncateText(cause, maxKeptHash))

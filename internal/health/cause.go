@@ -297,10 +297,16 @@ func KeepPullError(before, message string) string {
 	}
 	head, tail := message[:at+len(cannotBePulled)], message[at+len(cannotBePulled):]
 	words, found := strings.CutPrefix(before, head+": ")
-	if !found || tail != "" && !strings.HasPrefix(tail, noProgress) {
+	switch {
+	case !found || strings.HasPrefix(tail, ": "):
+		return message
+	case tail == "" || strings.HasPrefix(tail, noProgress):
+		words, _, _ = strings.Cut(words, noProgress)
+	case strings.HasSuffix(words, tail):
+		words = strings.TrimSuffix(words, tail)
+	default:
 		return message
 	}
-	words, _, _ = strings.Cut(words, noProgress)
 	return head + ": " + words + tail
 }
 

@@ -3,25 +3,18 @@
 package secrecy
 
 import (
-	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"maps"
-	"math"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/message"
 )
 
@@ -174,132 +167,9 @@ func cutAnswer(words string) string {
 	return strings.ToValidUTF8(words[:MaxAnswer], "") + openEnd
 }
 
-// privateValues returns the values of the annotations of objects, and of the variables, arguments, commands, headers, queries of probes, attributes of
-// CSI volumes and annotations of their pods, each with its Parts, the longest first. The operator's own annotations are no secrets but for the record of
-// a spec.
-func privateValues(objects ...Object) []string {
-	all, _ := fewPrivateValues(math.MaxInt, objects...)
-	return all
-}
-
-// fewPrivateValues is privateValues for a number of values at most. few is false if there are more.
-func fewPrivateValues(most int, objects ...Object) (all []string, few bool) {
-	add := func(values ...string) {
-		for _, value := range values {
-			for _, private := range privateWords(value, objects) {
-				if len(all) <= most {
-					all = append(all, private)
-				}
-			}
-		}
-	}
-	addAnnotations := func(annotations map[string]string) {
-		for name, value := range annotations {
-			if !strings.HasPrefix(name, appv1.GroupVersion.Group+"/") || name == appv1.AnnotationLastAppliedSpec {
-				add(value)
-			}
-		}
-	}
-	for _, obj := range objects {
-		if isNil(obj) {
-			continue
-		}
-		addAnnotations(obj.GetAnnotations())
-		if cron, ok := obj.(*batchv1.CronJob); ok {
-			addAnnotations(cron.Spec.JobTemplate.Annotations)
-		}
-		if template := templateOf(obj); template != nil {
-			addAnnotations(template.Annotations)
-			addPodSpec(&template.Spec, add)
-		}
-	}
-	if len(all) > most {
-		return nil, false
-	}
-	slices.SortFunc(all, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
-	return slices.Compact(all), true
-}
-
-// templateOf returns the pod template of an object, nil if it has none.
-func templateOf(obj Object) *corev1.PodTemplateSpec {
-	switch obj := obj.(type) {
-	case *appsv1.Deployment:
-		return &obj.Spec.Template
-	case *appsv1.StatefulSet:
-		return &obj.Spec.Template
-	case *batchv1.Job:
-		return &obj.Spec.Template
-	case *batchv1.CronJob:
-		return &obj.Spec.JobTemplate.Spec.Template
-	}
-	return nil
-}
-
-// addPodSpec adds the attributes of CSI volumes, and the private values of the containers.
-func addPodSpec(pod *corev1.PodSpec, add func(...string)) {
-	for i := range pod.Volumes {
-		if csi := pod.Volumes[i].CSI; csi != nil {
-			add(slices.Collect(maps.Values(csi.VolumeAttributes))...)
-		}
-	}
-	for _, list := range [][]corev1.Container{pod.Containers, pod.InitContainers} {
-		for i := range list {
-			privateOf(&list[i], add)
-		}
-	}
-}
-
-// privateWords returns a private value and its parts, without words that are too short, or name one of the objects.
-func privateWords(value string, objects []Object) []string {
-	var words []string
-	if len(value) >= minSecret {
-		words = append(words, value)
-	}
-	return append(words, slices.DeleteFunc(Parts(value), func(part string) bool { return isNameOf(part, objects) })...)
-}
-
-// isNameOf reports whether words are the name or the namespace of one of the objects, which any answer about it has.
-func isNameOf(words string, objects []Object) bool {
-	return slices.ContainsFunc(objects, func(obj Object) bool { return !isNil(obj) && (obj.GetName() == words || obj.GetNamespace() == words) })
-}
-
 // isNil reports whether there is no object: a nil interface, or a nil pointer in an interface.
 func isNil(obj Object) bool {
 	return obj == nil || reflect.ValueOf(obj).IsNil()
-}
-
-// privateOf adds the private values of a container.
-func privateOf(c *corev1.Container, add func(...string)) {
-	add(c.Command...)
-	add(c.Args...)
-	for _, env := range c.Env {
-		add(env.Value)
-	}
-	handler := func(exec *corev1.ExecAction, http *corev1.HTTPGetAction) {
-		if exec != nil {
-			add(exec.Command...)
-		}
-		if http != nil {
-			if _, query, found := strings.Cut(http.Path, "?"); found {
-				add(query)
-			}
-			for _, header := range http.HTTPHeaders {
-				add(header.Value)
-			}
-		}
-	}
-	for _, probe := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
-		if probe != nil {
-			handler(probe.Exec, probe.HTTPGet)
-		}
-	}
-	if c.Lifecycle != nil {
-		for _, hook := range []*corev1.LifecycleHandler{c.Lifecycle.PostStart, c.Lifecycle.PreStop} {
-			if hook != nil {
-				handler(hook.Exec, hook.HTTPGet)
-			}
-		}
-	}
 }
 
 // redactValues replaces words that have a value of a Secret, or the beginning of a long one, in them.

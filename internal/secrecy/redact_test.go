@@ -1,6 +1,7 @@
 package secrecy
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -97,9 +98,56 @@ func TestPartsOfValues(t *testing.T) {
 			t.Errorf("%s, of others: %s", name, text)
 		}
 	}
-	const words = `deployments "shop-web" is forbidden in namespace production`
-	if text := RedactText(words, withValue("--host=shop-web --namespace=production")); text != words {
-		t.Errorf("the names of the object are hidden: %s", text)
+}
+
+// TestPublicWords has answers that name what is missing or wrong. The record of the spec, and the values of flags, have the same words.
+func TestPublicWords(t *testing.T) {
+	const record = `{"image":"registry.example.com/shop/web:2","envs":[{"name":"DB_PASSWORD","valueFrom":{"secretKeyRef":{"name":"db-credentials","key":"password"}}}]}`
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "production", Name: "shop-web", Annotations: map[string]string{
+		appv1.AnnotationLastAppliedSpec: record, corev1.LastAppliedConfigAnnotation: `{"kind": "Deployment", "strategy": "RollingUpdate"}`,
+	}}}
+	pod := &d.Spec.Template.Spec
+	pod.ServiceAccountName, pod.PriorityClassName = "web-account", "critical-apps"
+	pod.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "pull-credentials"}}
+	pod.Volumes = []corev1.Volume{
+		{Name: "app-data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data-claim"}}},
+		{Name: "app-config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "web-config"}}}},
+	}
+	pod.Containers = []corev1.Container{{
+		Name: "container", Image: "registry.example.com/shop/web:2",
+		Args: []string{"--host=shop-web", "--namespace=production", "--secret=db-credentials", "--config=web-config", "--data=data-claim"},
+		Env: []corev1.EnvVar{{Name: "DB_PASSWORD", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "db-credentials"}, Key: "password",
+		}}}},
+	}}
+	for _, words := range []string{
+		`deployments "shop-web" is forbidden in namespace production`, `secret "db-credentials" not found`, "couldn't find key password in Secret production/db-credentials",
+		"no PriorityClass with name critical-apps was found", `serviceaccount "web-account" not found`, `persistentvolumeclaim "data-claim" not found`,
+		`configmap "web-config" not found`, `volumeMounts[0].name: Not found: "app-data"`, `Deployment.apps "shop-web" is invalid: strategy RollingUpdate`,
+		"the image registry.example.com/shop/web:2 is not signed", "Unable to retrieve image pull secret pull-credentials",
+	} {
+		if text := RedactText(words, d, d); text != words {
+			t.Errorf("%s: %s", words, text)
+		}
+	}
+}
+
+// TestPartsOfLongValues has a script with more lines than are looked for, and than an object of others may have values: the words about it are shown, without
+// the first lines.
+func TestPartsOfLongValues(t *testing.T) {
+	var script strings.Builder
+	for i := range 2 * maxPartBytes / 16 {
+		fmt.Fprintf(&script, "line-%010d\n", i)
+	}
+	d := &appsv1.Deployment{}
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Args: []string{"sh", script.String(), "--password=" + private}}}
+	for name, redact := range map[string]func(string, Object) string{"own": func(words string, of Object) string { return RedactText(words, of) }, "foreign": RedactForeign} {
+		if text := redact("it fails in line-0000000007 of it", d); strings.Contains(text, "0000007") || !strings.Contains(text, "it fails in") {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+	if found := len(privateValues(d)); found > maxPartBytes/minPart {
+		t.Errorf("%d values and parts", found)
 	}
 }
 

@@ -51,7 +51,7 @@ const (
 	messageJobStarts             = "Job %s, which runs the command before the rollout, has no pod yet"
 	messageJobStarted            = "Job %s runs the command before the rollout"
 	messageJobRuns               = "Job %s runs the command since %s UTC"
-	messageJobCause              = "Job %s runs the command before the rollout, and its pod does not start: %s"
+	messageJobCause              = "Job %s runs the command before the rollout, and its pod has a problem: %s"
 	messageJobWaits              = "Job %s waits for the end of %s, which runs the command for an earlier change"
 	messageJobDeleted            = "Job %s is being deleted; the command runs again once it is gone"
 	messageJobWithoutPod         = "Job %s has no pod after %s; kubectl describe job -n %s %s names the cause"

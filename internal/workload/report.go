@@ -3,6 +3,7 @@ package workload
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -81,10 +82,7 @@ func (want *decision) holdInForce(live *appsv1.Deployment) (reconciler.InForce, 
 	if want.held == nil {
 		return reconciler.Present, reconciler.ReasonAndMessage{}
 	}
-	mark, image := &want.held.mark, mainImage(want.workload)
-	if containers := keptContainers(want.workload, live); len(containers) > 0 {
-		image = containers[0].Image
-	}
+	mark, image := &want.held.mark, imageInForce(want.workload, live)
 	if mark.Failed != nil && mark.Failed.Canary && (mark.By == byAbort || mark.rolledBack()) {
 		return reconciler.RolledBack, reconciler.ReasonAndMessage{
 			Reason: appv1.ReasonRolledBack, Message: fmt.Sprintf(messageCanaryRolledBack, mark.Failed.Image, mark.Failed.Cause, image),
@@ -104,12 +102,15 @@ func (want *decision) holdInForce(live *appsv1.Deployment) (reconciler.InForce, 
 	return reconciler.Held, reconciler.ReasonAndMessage{Reason: appv1.ReasonHeld, Message: fmt.Sprintf(messageHeld, mark.ReplicaSet, image)}
 }
 
-// keptContainers returns the containers of a live Deployment that keeps its template, none for another one.
-func keptContainers(w *resource.Workload, live *appsv1.Deployment) []corev1.Container {
-	if live == nil || !w.TemplateKept {
-		return nil
+// imageInForce returns the image of the main container: of the live Deployment if that keeps its template, or else of the workload.
+func imageInForce(w *resource.Workload, live *appsv1.Deployment) string {
+	main := &w.Template.Spec.Containers[0]
+	if live == nil || !w.TemplateKept || len(live.Spec.Template.Spec.Containers) == 0 {
+		return main.Image
 	}
-	return live.Spec.Template.Spec.Containers
+	containers := live.Spec.Template.Spec.Containers
+	named := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == main.Name })
+	return containers[max(0, named)].Image
 }
 
 // whyEarlier returns the reason why the objects are those of an earlier valid spec, empty if they are not. held is the reason of a hold.

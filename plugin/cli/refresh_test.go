@@ -128,7 +128,8 @@ func TestRefreshLeavesOut(t *testing.T) {
 		"gone, in a wave": {[]string{"--all", "--wave", "1"}, nil, 0, []string{"a", "c"}, "Warning: not refreshed: there is no App b"},
 		"a canary, in a wave": {[]string{"--all", "--wave", "1"}, named("b", func(a *appv1.App) {
 			a.Status.ObservedGeneration = a.Generation
-			a.Status.Conditions = []metav1.Condition{{Type: appv1.ConditionReady, Status: metav1.ConditionUnknown, Reason: appv1.ReasonCanary}}
+			a.Status.Conditions = []metav1.Condition{{Type: appv1.ConditionReady, Status: metav1.ConditionUnknown, Reason: appv1.ReasonCanary}, {Type: appv1.ConditionCanaryReady, Status: metav1.ConditionTrue, Reason: appv1.ReasonReady}}
+			a.Status.Canary = &appv1.CanaryStatus{Name: "b-canary"}
 		}), 0, []string{"a", "b", "c"}, ""},
 		"gone, and named": {[]string{"a", "b", "c"}, nil, 1, []string{"a"}, "there is no App b in shop: apps \"b\" not found; 2 of 3 were not refreshed"},
 		"the only one":    {[]string{"b"}, nil, 1, nil, "there is no App b in shop: apps \"b\" not found\n"},

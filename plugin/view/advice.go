@@ -73,7 +73,7 @@ var advices = map[string]advice{
 	appv1.ReasonRolledBack: {text: "Change the spec; or try it once more: {kubectl happ refresh NAME}; or accept the earlier revision: {kubectl happ hold NAME}; " +
 		"or remove spec.rollback, or spec.canary if a canary was aborted."},
 	appv1.ReasonCanary:               {text: "Look at the pods of the canary. Then roll the change out: {kubectl happ promote NAME}; or remove it: {kubectl happ abort NAME}."},
-	appv1.ReasonBeforeRollout:        {text: "Nothing while the Job runs. Follow it: {kubectl happ wait NAME}; or read its output: {kubectl happ logs NAME}. If its pod does not start, the message has the cause: fix it, or the spec."},
+	appv1.ReasonBeforeRollout:        {text: "Nothing while the Job runs. Follow it: {kubectl happ wait NAME}; or read its output: {kubectl happ logs NAME}. If its pod has a problem, the message has the cause: fix it, or the spec."},
 	appv1.ReasonBeforeRolloutFailed:  {text: "Read the output of the command: {kubectl happ logs NAME}. Then fix the spec; or run the command again: {kubectl happ refresh NAME}.", spec: true},
 	appv1.ReasonBeforeRolloutStarted: {text: "Nothing: the rollout follows once the Job has succeeded."},
 	appv1.ReasonRevisionNotFound:     {text: "Name another ReplicaSet in the annotation " + appv1.AnnotationHold + ", or remove it."},
