@@ -297,17 +297,18 @@ func KeepPullError(before, message string) string {
 	}
 	head, tail := message[:at+len(cannotBePulled)], message[at+len(cannotBePulled):]
 	words, found := strings.CutPrefix(before, head+": ")
-	switch {
-	case !found || strings.HasPrefix(tail, ": "):
-		return message
-	case tail == "" || strings.HasPrefix(tail, noProgress):
-		words, _, _ = strings.Cut(words, noProgress)
-	case strings.HasSuffix(words, tail):
-		words = strings.TrimSuffix(words, tail)
-	default:
+	if !found || strings.HasPrefix(tail, ": ") {
 		return message
 	}
-	return head + ": " + words + tail
+	words, _, stalled := strings.Cut(words, noProgress)
+	further := tail // What follows the cause, without the text about the deadline.
+	if strings.HasPrefix(tail, noProgress) {
+		_, further, _ = strings.Cut(tail, AdviceStalled)
+	}
+	if !stalled && !strings.HasSuffix(words, further) {
+		return message
+	}
+	return head + ": " + strings.TrimSuffix(words, further) + tail
 }
 
 // KeepCauses copies from a pod to a pod status the container statuses that the pod's cause is read from, now and after a rollout that
@@ -374,7 +375,7 @@ func withCause(s *corev1.ContainerStatus, pod *corev1.Pod, most int) corev1.Cont
 
 // withValues returns an object with the private values of a pod.
 func withValues(pod *corev1.Pod) secrecy.Object {
-	return &batchv1.Job{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
+	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Annotations: pod.Annotations}, Spec: pod.Spec,
 	}}}
 }

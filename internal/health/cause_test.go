@@ -310,3 +310,26 @@ func TestNoValueInCauses(t *testing.T) {
 		}
 	}
 }
+
+// TestKeepPullError has messages about the same pull: the error stays, the text about the deadline and what follows are those of the new message.
+func TestKeepPullError(t *testing.T) {
+	const head, late, kept = `container "web": image "a:2" cannot be pulled`, "; no progress for 600 s" + AdviceStalled, "; the pods are those of before the adoption"
+	for name, c := range map[string]struct{ before, message, want string }{
+		"it waits for the next try":  {head + ": not found", head, head + ": not found"},
+		"it becomes late":            {head + ": not found", head + late, head + ": not found" + late},
+		"it is late":                 {head + ": not found" + late, head + late, head + ": not found" + late},
+		"it is late no more":         {head + ": not found" + late, head, head + ": not found"},
+		"with more":                  {head + ": not found" + kept, head + kept, head + ": not found" + kept},
+		"with more, it becomes late": {head + ": not found" + kept, head + late + kept, head + ": not found" + late + kept},
+		"with more, late no more":    {head + ": not found" + late + kept, head + kept, head + ": not found" + kept},
+		"other words follow":         {head + ": not found; one", head + "; two", head + "; two"},
+		"another error":              {head + ": not found", head + ": denied", head + ": denied"},
+		"another image":              {head + ": not found", `container "web": image "a:3" cannot be pulled`, `container "web": image "a:3" cannot be pulled`},
+		"no error before":            {head, head, head},
+		"no pull":                    {head + ": not found", "2 of 3 updated", "2 of 3 updated"},
+	} {
+		if got := KeepPullError(c.before, c.message); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}

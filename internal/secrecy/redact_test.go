@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 )
@@ -108,14 +109,18 @@ func TestPublicWords(t *testing.T) {
 	}}}
 	pod := &d.Spec.Template.Spec
 	pod.ServiceAccountName, pod.PriorityClassName = "web-account", "critical-apps"
+	pod.RuntimeClassName = ptr.To("kata-containers")
 	pod.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "pull-credentials"}}
 	pod.Volumes = []corev1.Volume{
+		{Name: "all", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+			{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "projected-secret"}}},
+		}}}},
 		{Name: "app-data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data-claim"}}},
 		{Name: "app-config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "web-config"}}}},
 	}
 	pod.Containers = []corev1.Container{{
 		Name: "container", Image: "registry.example.com/shop/web:2",
-		Args: []string{"--host=shop-web", "--namespace=production", "--secret=db-credentials", "--config=web-config", "--data=data-claim"},
+		Args: []string{"--host=shop-web", "--namespace=production", "--secret=db-credentials", "--config=web-config", "--data=data-claim", "--runtime=kata-containers", "--projected=projected-secret", "--registry=registry.example.com"},
 		Env: []corev1.EnvVar{{Name: "DB_PASSWORD", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
 			LocalObjectReference: corev1.LocalObjectReference{Name: "db-credentials"}, Key: "password",
 		}}}},
@@ -125,6 +130,7 @@ func TestPublicWords(t *testing.T) {
 		"no PriorityClass with name critical-apps was found", `serviceaccount "web-account" not found`, `persistentvolumeclaim "data-claim" not found`,
 		`configmap "web-config" not found`, `volumeMounts[0].name: Not found: "app-data"`, `Deployment.apps "shop-web" is invalid: strategy RollingUpdate`,
 		"the image registry.example.com/shop/web:2 is not signed", "Unable to retrieve image pull secret pull-credentials",
+		`RuntimeClass "kata-containers" not found`, `secret "projected-secret" not found`, "failed to pull from registry.example.com",
 	} {
 		if text := RedactText(words, d, d); text != words {
 			t.Errorf("%s: %s", words, text)

@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 )
@@ -68,8 +69,8 @@ type collector struct {
 	// values are the values, one more than most at most, and parts their parts. partBytes is how much of the values was looked into.
 	values, parts   []string
 	most, partBytes int
-	// public are the words that are no part of a value, see publicWords.
-	public map[string]bool
+	// public has the words that are no part of a value, see publicWords.
+	public string
 }
 
 // addValues adds values without their parts.
@@ -87,8 +88,11 @@ func (c *collector) addWithParts(values ...string) {
 	for _, value := range values {
 		start := value[:min(len(value), maxPartBytes-c.partBytes)]
 		c.partBytes += len(start)
+		if len(start) < len(value) { // The last part may be cut.
+			start = start[:strings.LastIndexAny(start, " \n")+1]
+		}
 		for _, part := range Parts(start) {
-			if !c.public[part] {
+			if !strings.Contains(c.public, part) {
 				c.parts = append(c.parts, part)
 			}
 		}
@@ -153,16 +157,21 @@ func (c *collector) addHandler(exec *corev1.ExecAction, http *corev1.HTTPGetActi
 }
 
 // publicWords returns the words that answers about objects have in order to name what is missing or wrong: the names of the objects, and those in their
-// pod templates.
-func publicWords(objects []Object) map[string]bool {
+// pod templates, each in a line.
+func publicWords(objects []Object) string {
 	public := map[string]bool{}
 	for _, obj := range objects {
 		public[obj.GetName()], public[obj.GetNamespace()] = true, true
 		if template := templateOf(obj); template != nil {
 			addNames(&template.Spec, public)
 		}
+		if set, ok := obj.(*appsv1.StatefulSet); ok {
+			for i := range set.Spec.VolumeClaimTemplates {
+				public[set.Spec.VolumeClaimTemplates[i].Name] = true
+			}
+		}
 	}
-	return public
+	return strings.Join(slices.Sorted(maps.Keys(public)), "\n")
 }
 
 // addNames adds the names in a pod spec: of containers, images, variables, volumes, classes, accounts, and of objects with their keys.
@@ -172,7 +181,7 @@ func addNames(pod *corev1.PodSpec, to map[string]bool) {
 			to[name] = true
 		}
 	}
-	add(pod.ServiceAccountName, pod.PriorityClassName, pod.SchedulerName)
+	add(pod.ServiceAccountName, pod.PriorityClassName, pod.SchedulerName, ptr.Deref(pod.RuntimeClassName, ""))
 	for _, secret := range pod.ImagePullSecrets {
 		add(secret.Name)
 	}
@@ -188,11 +197,26 @@ func addNames(pod *corev1.PodSpec, to map[string]bool) {
 		if v.PersistentVolumeClaim != nil {
 			add(v.PersistentVolumeClaim.ClaimName)
 		}
+		if v.Projected != nil {
+			addSources(v.Projected.Sources, add)
+		}
 	}
 	for _, list := range [][]corev1.Container{pod.Containers, pod.InitContainers} {
 		for i := range list {
 			add(list[i].Name, list[i].Image)
 			addReferences(&list[i], add)
+		}
+	}
+}
+
+// addSources adds the names of the Secrets and ConfigMaps of a projected volume.
+func addSources(sources []corev1.VolumeProjection, add func(...string)) {
+	for i := range sources {
+		if secret := sources[i].Secret; secret != nil {
+			add(secret.Name)
+		}
+		if config := sources[i].ConfigMap; config != nil {
+			add(config.Name)
 		}
 	}
 }

@@ -187,7 +187,7 @@ const staleFor = 15 * time.Second
 
 // waitRefreshed waits until nothing waits for a resource any more, and it is ready. The annotation is no change of the generation,
 // so that a status from before looks like a status from after: in the version of the refresh, a stalled resource may not have been looked at yet. With
-// passCanaries, a resource whose canary is ready and waits for its promotion is left with a line: other resources do not wait for it.
+// passCanaries, a resource whose canary is ready, or has no pods, and waits for its promotion is left with a line: other resources do not wait for it.
 func (r *root) waitRefreshed(ctx context.Context, c *clients, t target, version string, passCanaries bool) error {
 	h, began, again := c.clientOf(t.kind, t.namespace), time.Now(), r.newRetrier(t.String(), defaultWait.timeout)
 	for {
@@ -209,8 +209,8 @@ func (r *root) waitRefreshed(ctx context.Context, c *clients, t target, version 
 		if !now.CanRefresh() && !stalled || stalled && seen || now.State() == view.StateDeleting || now.Paused || now.HeldAt() != "" {
 			break
 		}
-		if passCanaries && seen && now.State() == view.StateCanary && now.CanaryReady() {
-			r.printf("%s has the change in its canary, which is ready and waits for its promotion\n", t)
+		if passCanaries && seen && now.State() == view.StateCanary && (now.CanaryReady() || now.Canary != nil && now.Canary.Pods == 0) {
+			r.printf("%s has a canary, which waits for its promotion\n", t)
 			return nil
 		}
 		if time.Since(began) > defaultWait.timeout {
