@@ -22,7 +22,7 @@ func RolloutPods(d *appsv1.Deployment, pods []corev1.Pod, stalled bool) []corev1
 }
 
 // Gravest returns the pods of a Deployment, three at most, that its verdict needs: those whose causes it has during a rollout and once the rollout has
-// stalled, and a pod of the newest ReplicaSet. Their times are those of the oldest pods of their ReplicaSets.
+// stalled, and a pod of the newest ReplicaSet. Each has the creation time of the oldest pod of its ReplicaSet.
 func Gravest(d *appsv1.Deployment, pods []corev1.Pod) []corev1.Pod {
 	during, stalled := RolloutPods(d, pods, false), RolloutPods(d, pods, true)
 	i, _ := worstPod(during, CauseOf)
@@ -48,8 +48,8 @@ func Gravest(d *appsv1.Deployment, pods []corev1.Pod) []corev1.Pod {
 	return gravest
 }
 
-// newestPods returns the pods of the newest ReplicaSet: the one that the Deployment's controller names, if it has a pod. Otherwise it is the one whose
-// oldest pod is younger than the oldest pod of each other; those of the same second are equally new, and so are all whose pods have no time.
+// newestPods returns the pods of the newest ReplicaSet: the ReplicaSet that the Deployment's controller names, if that has a pod, or else the ReplicaSet
+// whose oldest pod is the youngest. ReplicaSets of the same second are equally new, and so are ReplicaSets whose pods have no time.
 func newestPods(d *appsv1.Deployment, pods []corev1.Pod) []corev1.Pod {
 	begun := replicaSetTimes(pods)
 	named := progressingReplicaSet(d)

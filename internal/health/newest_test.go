@@ -14,17 +14,21 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
+// podOfSet returns a pod of a ReplicaSet.
+func podOfSet(name, set string, created time.Time) corev1.Pod {
+	return corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: name, CreationTimestamp: metav1.NewTime(created),
+		OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: set, Controller: ptr.To(true)}},
+	}}
+}
+
 // TestCauseOfNewestPods has rollouts with pods of several ReplicaSets: the reason is the newest ReplicaSet's.
 func TestCauseOfNewestPods(t *testing.T) {
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	pods := 0
 	pod := func(set string, second int, change func(*corev1.Pod)) corev1.Pod {
 		pods++
-		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Name:              fmt.Sprintf("%s-%d", set, pods),
-			CreationTimestamp: metav1.NewTime(begin.Add(time.Duration(second) * time.Second)),
-			OwnerReferences:   []metav1.OwnerReference{{Kind: "ReplicaSet", Name: set, Controller: ptr.To(true)}},
-		}}
+		p := podOfSet(fmt.Sprintf("%s-%d", set, pods), set, begin.Add(time.Duration(second)*time.Second))
 		change(&p)
 		return p
 	}
@@ -115,10 +119,7 @@ func TestCauseOfNewestPods(t *testing.T) {
 func TestCauseOfEarlierPods(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	pod := func(set string, second int) corev1.Pod {
-		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Name: set, CreationTimestamp: metav1.NewTime(at.Add(time.Duration(second) * time.Second)),
-			OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: set, Controller: ptr.To(true)}},
-		}}
+		return podOfSet(set, set, at.Add(time.Duration(second)*time.Second))
 	}
 	crashes := pod("web-1", 0)
 	crashes.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "web", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}}}

@@ -155,8 +155,10 @@ func (c decider) awaitJob(want *decision, present *builtSpec, name string) *deci
 func (c decider) whyJob(job *jobDecision, of *resource.Workload) error {
 	namespace, waits := c.in.Owner.GetNamespace(), &reconciler.WaitingError{Reason: appv1.ReasonBeforeRollout}
 	live, awaits, again := job.live, false, time.Duration(0)
+	cause := health.Cause{}
 	if live != nil {
 		awaits, again = health.JobAwaitsPod(live, c.seen.At)
+		cause = c.causeOfJob(live, of)
 	}
 	switch {
 	case job.waitsFor != "":
@@ -178,8 +180,8 @@ func (c decider) whyJob(job *jobDecision, of *resource.Workload) error {
 		if again == 0 {
 			waits.Message = fmt.Sprintf(messageJobWithoutPod, live.Name, health.JobPodPatience, namespace, live.Name)
 		}
-	case c.causeOfJob(live, of) != health.Cause{}:
-		waits.Message = fmt.Sprintf(messageJobCause, live.Name, c.causeOfJob(live, of))
+	case cause != health.Cause{}:
+		waits.Message = fmt.Sprintf(messageJobCause, live.Name, cause)
 	default:
 		waits.Message = fmt.Sprintf(messageJobRuns, live.Name, live.CreationTimestamp.UTC().Format("2006-01-02 15:04:05"))
 	}
