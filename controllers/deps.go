@@ -51,8 +51,8 @@ func newSkeleton[T reconciler.Resource](s *Deps, k *kind, empty func() reconcile
 		Clock:    s.Clock,
 		New:      empty,
 		Steps:    steps,
-		OnReport: func(ctx context.Context, obj T, report *reconciler.Report) {
-			s.reportPending(ctx, k, obj, report)
+		OnReport: func(ctx context.Context, obj T, report *reconciler.Report, err error) {
+			s.reportPending(ctx, k, obj, report, err)
 		},
 		OnDeleted: func(name types.NamespacedName) {
 			s.Engine.Forget(name, k.manager)

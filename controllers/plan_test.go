@@ -79,16 +79,20 @@ func TestPendingAfterFailure(t *testing.T) {
 	for name, c := range map[string]struct {
 		paused bool
 		report reconciler.Report
+		err    error
 		kept   bool
 	}{
-		"a read failed":     {true, reconciler.Report{}, true},
-		"nothing waits":     {true, reconciler.Report{Pause: reconciler.Paused}, false},
-		"resumed":           {false, reconciler.Report{}, false},
-		"resumed, and fine": {false, reconciler.Report{Pause: reconciler.NotPaused}, false},
+		"a read failed":              {true, reconciler.Report{}, errors.New("timeout"), true},
+		"a read of the apply failed": {true, reconciler.Report{Pause: reconciler.Paused}, errors.New("timeout"), true},
+		"nothing waits":              {true, reconciler.Report{Pause: reconciler.Paused}, nil, false},
+		"an invalid spec":            {true, reconciler.Report{Pause: reconciler.Paused}, reconciler.Stalled(appv1.ReasonInvalid, "wrong"), false},
+		"resumed":                    {false, reconciler.Report{}, nil, false},
+		"resumed, and a read failed": {false, reconciler.Report{}, errors.New("timeout"), false},
+		"resumed, and fine":          {false, reconciler.Report{Pause: reconciler.NotPaused}, nil, false},
 	} {
 		app := &appv1.App{Spec: appv1.AppSpec{Paused: c.paused}}
 		app.Status.Pending = []string{"1 object changes"}
-		(&Deps{Pending: newPendingPlans()}).reportPending(t.Context(), &kind{}, app, &c.report)
+		(&Deps{Pending: newPendingPlans()}).reportPending(t.Context(), &kind{}, app, &c.report, c.err)
 		if kept := len(app.Status.Pending) == 1; kept != c.kept {
 			t.Errorf("%s: what waits is kept is %t: %q", name, kept, app.Status.Pending)
 		}

@@ -18,12 +18,14 @@ import (
 	"huolala.cn/app-operator/internal/workload"
 )
 
-// reportPending states in the status what waits, and computes it again only if that can have changed: a new operator does so once.
-func (s *Deps) reportPending(ctx context.Context, k *kind, obj reconciler.Resource, report *reconciler.Report) {
+// reportPending states in the status what waits, and computes it again only if that can have changed: a new operator does so once. failure is the
+// error of the steps.
+func (s *Deps) reportPending(ctx context.Context, k *kind, obj reconciler.Resource, report *reconciler.Report, failure error) {
+	_, compared := obstacleRetry(failure)
 	status, name := obj.CommonStatus(), pendingKey{manager: k.manager, owner: client.ObjectKeyFromObject(obj)}
 	switch {
-	case report.Pause == reconciler.NotPaused && isPaused(obj):
-		// The steps failed before they had compared anything, at a read for example: what waits is as true as before.
+	case isPaused(obj) && report.Pause != reconciler.Pending && (report.Pause == reconciler.NotPaused || !compared):
+		// A step failed before the objects were compared, at a read for example: what waits is as true as before.
 		report.Pause = reconciler.Paused
 		return
 	case report.Pause != reconciler.Pending:

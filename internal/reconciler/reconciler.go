@@ -138,8 +138,9 @@ type Reconciler[T Resource] struct {
 	New func() Stored[T]
 	// Steps is the kind's own part.
 	Steps Steps[T]
-	// OnReport, if set, adds to the report, and to the status of a resource that can be decoded, before the status is written.
-	OnReport func(ctx context.Context, obj T, report *Report)
+	// OnReport, if set, adds to the report, and to the status of a resource that can be decoded, before the status is written. err is the error of
+	// the steps.
+	OnReport func(ctx context.Context, obj T, report *Report, err error)
 	// OnDeleted, if set, is called when a resource no longer exists.
 	OnDeleted func(types.NamespacedName)
 
@@ -174,7 +175,7 @@ func (r *Reconciler[T]) Reconcile(ctx context.Context, req reconcile.Request) (r
 		return reconcile.Result{Requeue: true}, nil
 	}
 	if r.OnReport != nil && undecodable == nil {
-		r.OnReport(ctx, obj, &report)
+		r.OnReport(ctx, obj, &report, err)
 	}
 	var postponed *PostponedError
 	if errors.As(err, &postponed) {
