@@ -30,7 +30,7 @@ func TestCauseOfDefaults(t *testing.T) {
 	}
 }
 
-// TestWhySaysWhichDefaults has an App with the present defaults, with earlier ones, and without.
+// TestWhySaysWhichDefaults has an App with the present defaults, with earlier ones, and without; also before its first pods.
 func TestWhySaysWhichDefaults(t *testing.T) {
 	for says, used := range map[string]*appv1.DefaultsInUse{
 		"":                                   nil,
@@ -40,12 +40,24 @@ func TestWhySaysWhichDefaults(t *testing.T) {
 	} {
 		s := cases()["ready"]
 		s.Resource = s.Resource.withDefaults(used)
+		s.Resource.Selector = "app=cart"
 		text := WhyOf(s, 0).Text(Style{}, time.Unix(0, 0))
 		if got := strings.Contains(text, "Defaults "); got != (used != nil) || !strings.Contains(text, says) {
 			t.Errorf("%q: %s", says, text)
 		}
 		if s.Resource.CanRefresh() != (used != nil && !used.Current && used.Invalid == "") {
 			t.Errorf("%q: can be refreshed: %t", says, s.Resource.CanRefresh())
+		}
+	}
+	for says, used := range map[string]*appv1.DefaultsInUse{
+		"none yet: its first pods have those of the present AppDefaults":                 {},
+		"none yet. It cannot have those of the present AppDefaults: spec.rollback is no": {Invalid: "spec.rollback is no"},
+	} {
+		s := cases()["ready"]
+		s.Resource = s.Resource.withDefaults(used)
+		s.Resource.Selector = ""
+		if got := WhyOf(s, 0).Defaults; got != says {
+			t.Errorf("before the first pods: %q, want %q", got, says)
 		}
 	}
 }

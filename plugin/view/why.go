@@ -23,8 +23,11 @@ const (
 	messageUnobserved = "the operator has not reconciled the latest change yet"
 	// The texts for the defaults of a resource.
 	messageDefaultsCurrent = "those of the present AppDefaults"
-	messageDefaultsInvalid = "earlier ones. It cannot have those of the present AppDefaults: "
-	messageDefaultsWait    = "earlier ones. It takes those of the present AppDefaults with its next change, or in a wave of a rollout, which leaves out resources that are paused, held or rolling out, have canary or beforeRollout, or keep the pods of before an adoption. To see what they change: %s"
+	messageDefaultsNoPods  = "none yet: its first pods have those of the present AppDefaults"
+	messageDefaultsInvalid = "It cannot have those of the present AppDefaults: "
+	messageDefaultsEarlier = "earlier ones. "
+	messageDefaultsNone    = "none yet. "
+	messageDefaultsWait    = "It takes those of the present AppDefaults with its next change, or in a wave of a rollout, which leaves out resources that are paused, held or rolling out, have canary or beforeRollout, or keep the pods of before an adoption. To see what they change: %s"
 	messageNoService       = "; there is no Service of this resource that leads to them"
 	// unobservedPatience is how long that is nothing to worry about.
 	unobservedPatience = 30 * time.Second
@@ -120,10 +123,14 @@ func (r *Resource) defaultsInWords() string {
 		return ""
 	case used.Current:
 		return messageDefaultsCurrent
+	case r.Selector == "" && used.Invalid != "":
+		return messageDefaultsNone + messageDefaultsInvalid + used.Invalid
+	case r.Selector == "": // There has been no Deployment.
+		return messageDefaultsNoPods
 	case used.Invalid != "":
-		return messageDefaultsInvalid + used.Invalid
+		return messageDefaultsEarlier + messageDefaultsInvalid + used.Invalid
 	}
-	return fmt.Sprintf(messageDefaultsWait, r.PluginCommand("plan", "--refresh"))
+	return messageDefaultsEarlier + fmt.Sprintf(messageDefaultsWait, r.PluginCommand("plan", "--refresh"))
 }
 
 // explainUnobserved adds the advice about a resource that the operator has not looked at.
