@@ -84,6 +84,7 @@ func TestPendingAfterFailure(t *testing.T) {
 	}{
 		"a read failed":              {true, reconciler.Report{}, errors.New("timeout"), true},
 		"a read of the apply failed": {true, reconciler.Report{Pause: reconciler.Paused}, errors.New("timeout"), true},
+		"another tier waits":         {true, reconciler.Report{Pause: reconciler.Pending}, errors.New("timeout"), true},
 		"nothing waits":              {true, reconciler.Report{Pause: reconciler.Paused}, nil, false},
 		"an invalid spec":            {true, reconciler.Report{Pause: reconciler.Paused}, reconciler.Stalled(appv1.ReasonInvalid, "wrong"), false},
 		"resumed":                    {false, reconciler.Report{}, nil, false},

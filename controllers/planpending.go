@@ -24,9 +24,9 @@ func (s *Deps) reportPending(ctx context.Context, k *kind, obj reconciler.Resour
 	_, compared := obstacleRetry(failure)
 	status, name := obj.CommonStatus(), pendingKey{manager: k.manager, owner: client.ObjectKeyFromObject(obj)}
 	switch {
-	case isPaused(obj) && report.Pause != reconciler.Pending && (report.Pause == reconciler.NotPaused || !compared):
-		// A step failed before the objects were compared, at a read for example: what waits is as true as before.
-		report.Pause = reconciler.Paused
+	case isPaused(obj) && (report.Pause == reconciler.NotPaused || !compared):
+		// A step failed before all objects were compared, at a read for example: what waits is as true as before.
+		report.Pause = max(report.Pause, reconciler.Paused)
 		return
 	case report.Pause != reconciler.Pending:
 		status.Pending = nil

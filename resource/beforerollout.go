@@ -34,7 +34,7 @@ type Rollout struct {
 }
 
 // NewRollout returns the rollout of a workload. It depends on the owner, the pod template without the digest of followed content, the value of
-// the refresh annotation, and the command. identity is that of the spec.
+// the refresh annotation, and the command. identity is that of what a user asks for of the pods.
 func NewRollout(w *Workload, identity, refresh string, spec *appv1.BeforeRolloutSpec) Rollout {
 	// Structs of texts, numbers and lists always have a JSON form.
 	data, _ := json.Marshal([]any{w.Owner.UID, WithoutConfig(&w.Template), refresh, spec})

@@ -63,7 +63,7 @@ func (r *Reconciler[T]) emitEvent(before, after T, report *Report) {
 		if report.InForce == RolledBack && is.Reason == report.Why.Reason { // A rollback is not an error.
 			reason = cmp.Or(event.Reason, is.Reason)
 		}
-	case newlyRefused(before, after, report.Auxiliary.Reason != "" && report.Auxiliary.Reason != appv1.ReasonProgressing):
+	case newlyRefused(before, after, report.Auxiliary.Reason):
 		c := statusCondition(after, appv1.ConditionApplied)
 		if note != "" {
 			note = " (" + note + ")"
@@ -86,11 +86,12 @@ func (r *Reconciler[T]) sendEvent(obj T, kind, reason, note string) {
 // announcedReasons are the reasons of Applied that are retried rather than stalled, but need an event for the user.
 var announcedReasons = []string{appv1.ReasonForbidden, appv1.ReasonSecretNotFound}
 
-// newlyRefused reports whether an external cause newly prevents the spec from being applied. trouble is true if every reason
-// counts.
-func newlyRefused(before, after Resource, trouble bool) bool {
+// newlyRefused reports whether an external cause newly prevents the spec from being applied. trouble is the reason of a problem of an object
+// around the pods, empty for none.
+func newlyRefused(before, after Resource, trouble string) bool {
 	was, is := statusCondition(before, appv1.ConditionApplied), statusCondition(after, appv1.ConditionApplied)
-	if is == nil || is.Status != metav1.ConditionFalse || !trouble && !slices.Contains(announcedReasons, is.Reason) {
+	if is == nil || is.Status != metav1.ConditionFalse || is.Reason == appv1.ReasonProgressing ||
+		is.Reason != trouble && !slices.Contains(announcedReasons, is.Reason) {
 		return false
 	}
 	return was == nil || was.Status != metav1.ConditionFalse || was.Reason != is.Reason

@@ -21,6 +21,8 @@ type ApplyResult struct {
 	Err, Refused error
 	// notWritten is true where the workload object is not as wanted, and was certainly not written.
 	notWritten bool
+	// canaryWithheld is true where the Deployment of a canary was not created, as an object that its first pod waits for could not be applied.
+	canaryWithheld bool
 	// Changes are what each apply wrote.
 	Changes []apply.ChangeSet
 	// pending is true where a pause holds back a change, and heldBack describes it.
@@ -87,7 +89,9 @@ func NewApplyResult(seen *Observed, done *apply.Outcomes, grace time.Duration) *
 		object := &done.Objects[i]
 		switch object.Object.Desired.(type) {
 		case *appsv1.Deployment, *appsv1.StatefulSet:
-			if !seen.isCanary(object.Object.Desired) {
+			if seen.isCanary(object.Object.Desired) {
+				out.canaryWithheld = object.NotWritten && object.Err == nil
+			} else {
 				out.notWritten = object.NotWritten
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -50,7 +51,7 @@ type jobDecision struct {
 
 // beforeRollout returns the command of a valid spec, nil for a spec without a command.
 func (in *Input) beforeRollout() *appv1.BeforeRolloutSpec {
-	if !in.Kind.Serves || in.Undecodable != nil || len(in.Errs) > 0 {
+	if !in.Kind.Serves || !in.isValid() {
 		return nil
 	}
 	return in.Spec.Release().BeforeRollout
@@ -138,6 +139,7 @@ func (c decider) awaitJob(want *decision, present *builtSpec, name string) *deci
 		waits.workload, waits.how.Prerequisites = present.workload, true
 	} else { // The pods of before serve meanwhile, as many as are wanted now.
 		waits.workload.SetReplicas(c.in.Spec.Workload().Replicas, c.optionsFor(present.inputs))
+		waits.workload = withAccountOf(waits.workload, present.workload)
 	}
 	live := c.jobNamed(name)
 	waits.job = jobDecision{name: name, live: live, waitsFor: c.unfinishedJob(name)}
@@ -247,14 +249,19 @@ func (c decider) releasesAnew(present *builtSpec) bool {
 	return latest.Name != c.awaitedJob(present) || !health.JobEndedBy(latest, batchv1.JobComplete)
 }
 
-// rolloutOfJob returns the rollout of the present spec.
+// rolloutOfJob returns the rollout of the present spec. What a user asks for has the parts of the spec that change the pods without being part of
+// their identity.
 func (c decider) rolloutOfJob(present *builtSpec) resource.Rollout {
-	return resource.NewRollout(present.workload, c.in.Spec.Identity(), present.inputs.Refresh, c.in.beforeRollout())
+	asked := append([]string{c.in.Spec.Identity()}, slices.Sorted(slices.Values(c.in.Spec.Without()))...)
+	if account := c.accountOf(""); account != "" {
+		asked = append(asked, "account "+account)
+	}
+	return resource.NewRollout(present.workload, strings.Join(asked, " "), present.inputs.Refresh, c.in.beforeRollout())
 }
 
 // awaitedJob returns the name of the Job that the present spec waits for: the latest Job of the owner, if the Job is about the present spec and its rollout
 // is not in force, else a Job after the latest Job. A spec that comes back after another spec has a Job of its own. Defaults, sizes and renderings that
-// have changed meanwhile are no other spec: they run no command again.
+// have changed meanwhile are no other spec: they run no command again. Nor does a field that replaces no pod: the Job's name is that of the pod template.
 func (c decider) awaitedJob(present *builtSpec) string {
 	rollout := c.rolloutOfJob(present)
 	after, recorded := "", resource.BuildInputs{} // The first Job of a workload is after none, after the UID of a live Deployment, or after the recorded Job.
@@ -267,7 +274,8 @@ func (c decider) awaitedJob(present *builtSpec) string {
 	switch later := c.jobAfter(&recorded); {
 	case later == nil:
 		return rollout.JobAfter(after)
-	case later.Annotations[appv1.AnnotationRollout] == rollout.Cause:
+	case later.Annotations[appv1.AnnotationRollout] == rollout.Cause, later.Name == rollout.JobAfter(after),
+		slices.ContainsFunc(c.seen.jobs, func(before batchv1.Job) bool { return later.Name == rollout.JobAfter(before.Name) }):
 		return later.Name
 	default:
 		return rollout.JobAfter(later.Name)
@@ -341,79 +349,4 @@ func (c decider) unfinishedJob(other string) string {
 		}
 	}
 	return ""
-}
-
-// startJob creates the Job of a decision, unless another Job of the resource, or a pod of such a Job, is there that has not ended, or what
-// the pod needs first could not be applied. Both are read from the API server: the cache may lack what another manager has created. The
-// oldest finished Jobs are deleted.
-func (r *Reconciler) startJob(ctx context.Context, in *Input, job *jobDecision, before *ApplyResult) *ApplyResult {
-	seen := before.Seen
-	if missing := missingPrerequisite(before.auxiliary); missing != nil {
-		return FailApply(seen, missing)
-	}
-	waitsFor, finished, err := r.readJobs(ctx, in, job.name)
-	switch {
-	case err != nil:
-		return FailApply(seen, err)
-	case waitsFor != "":
-		return FailApply(seen, &reconciler.WaitingError{
-			Reason: appv1.ReasonBeforeRollout, Message: fmt.Sprintf(messageJobWaits, job.name, waitsFor), RetryAfter: jobAgain,
-		})
-	}
-	for _, old := range finished[min(len(finished), jobsKept-1):] {
-		if err := r.Engine.Discard(ctx, &old); err != nil {
-			return FailApply(seen, err)
-		}
-	}
-	created := resource.BuildJob(job.workload, job.spec, job.name, job.cause)
-	isNew, err := r.Engine.Create(ctx, in.fieldManager(), created)
-	if err == nil && !isNew {
-		err = r.refuseForeignJob(ctx, in, job.name)
-	}
-	if err != nil || !isNew {
-		return FailApply(seen, err)
-	}
-	return &ApplyResult{Seen: seen, startedJob: created.Name}
-}
-
-// refuseForeignJob returns an error if a Job belongs to another owner: a Job of that name is never run for this one.
-func (r *Reconciler) refuseForeignJob(ctx context.Context, in *Input, name string) error {
-	var jobs batchv1.JobList // The manager may list Jobs, and get none.
-	if err := r.Live.List(ctx, &jobs, client.InNamespace(in.Owner.GetNamespace()), client.MatchingFields{"metadata.name": name}); err != nil {
-		return fmt.Errorf("list Jobs: %w", err)
-	}
-	if len(jobs.Items) == 0 || health.IsJobOf(&jobs.Items[0], in.Owner.GetUID()) {
-		return nil
-	}
-	return &reconciler.StalledError{Reason: appv1.ReasonResourceExists, Message: fmt.Sprintf(messageJobForeign, name), RetryAfter: Unwatched}
-}
-
-// readJobs reads the Jobs of the owner, and their pods, from the API server. waitsFor is a Job or a pod that has not ended, empty if all
-// have. finished are the Jobs that have ended, the latest first.
-func (r *Reconciler) readJobs(ctx context.Context, in *Input, name string) (waitsFor string, finished []batchv1.Job, err error) {
-	namespace, label := client.InNamespace(in.Owner.GetNamespace()), client.MatchingLabels{appv1.LabelBeforeRollout: in.Name}
-	var jobs batchv1.JobList
-	if err := r.Live.List(ctx, &jobs, namespace, label); err != nil {
-		return "", nil, fmt.Errorf("list Jobs: %w", err)
-	}
-	for _, job := range jobsOf(in.Owner, jobs.Items) {
-		switch {
-		case job.Name == name && job.DeletionTimestamp == nil: // The cache lacks it yet.
-			return "", nil, nil
-		case health.JobEnd(&job) == nil, job.Name == name:
-			return "Job " + job.Name, nil, nil
-		default:
-			finished = append(finished, job)
-		}
-	}
-	var pods corev1.PodList
-	if err := r.Live.List(ctx, &pods, namespace, label); err != nil {
-		return "", nil, fmt.Errorf("list pods of Jobs: %w", err)
-	}
-	for i := range pods.Items {
-		if pod := &pods.Items[i]; pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
-			return "pod " + pod.Name, nil, nil
-		}
-	}
-	return "", finished, nil
 }

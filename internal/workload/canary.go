@@ -23,9 +23,6 @@ import (
 // aborted canary, which is the mark of a rollback. Another change makes another Deployment with another UID, so that a promotion, which
 // names the UID, cannot promote anything else.
 
-// byAbort is the value of By in the mark of an aborted canary.
-const byAbort = "abort"
-
 // observedCanary is the part of an observation about a canary.
 type observedCanary struct {
 	// name is the name of the Deployment, and object the live Deployment of that name, nil if there is none.
@@ -74,7 +71,7 @@ type canaryDecision struct {
 
 // canarySpec returns the valid canary of the spec, nil for none.
 func (in *Input) canarySpec() *appv1.CanarySpec {
-	if !in.Kind.Serves || in.Undecodable != nil || len(in.Errs) > 0 {
+	if !in.Kind.Serves || !in.isValid() {
 		return nil
 	}
 	return in.Spec.Release().Canary
@@ -96,7 +93,7 @@ func (c decider) decideCanary(want *decision, present *builtSpec) (*decision, er
 		return nil, err
 	}
 	// The aborted content may not be read yet, or be away for a moment: then nothing seems to change.
-	if mark := c.abortInForce(present); mark != nil && stable != nil && (changes || !present.content.hasAll(&mark.Failed.Content)) {
+	if mark := c.abortInForce(present); mark != nil && stable != nil && (changes || c.seen.Deployment() == nil || !present.content.hasAll(&mark.Failed.Content)) {
 		return c.decideAborted(want, mark), nil
 	}
 	switch {
@@ -107,8 +104,11 @@ func (c decider) decideCanary(want *decision, present *builtSpec) (*decision, er
 	case !changes:
 		return want, nil
 	}
-	if !c.hasCanary() && !c.hasServingPods() {
+	switch {
+	case !c.hasCanary() && !c.hasServingPods(stable):
 		return want, nil
+	case c.hasCanary() && c.isStopped() && !c.runsInCanary(present):
+		return c.endCanary(want, appv1.ReasonCanaryAborted), nil
 	}
 	if c.seen.canary.object != nil && !c.hasCanary() {
 		return c.refuseCanary(want, stable, present, messageCanaryNameTaken), nil
@@ -139,13 +139,16 @@ func (c decider) endCanary(want *decision, event string) *decision {
 		return want
 	}
 	ended := *want
-	ended.how.canary.fate, ended.canary.event = canaryDropped, event
+	if ended.how.canary.fate = canaryDropped; c.seen.canary.object.DeletionTimestamp == nil { // Else the event was sent at the deletion.
+		ended.canary.event = event
+	}
 	return &ended
 }
 
 // runCanary decides that a change runs in the canary.
 func (c decider) runCanary(want *decision, stable *resource.Workload, present *builtSpec, spec *appv1.CanarySpec) *decision {
 	runs := c.newCanaryDecision(want, stable, present)
+	runs.workload = withAccountOf(runs.workload, present.workload)
 	runs.how.canary.fate = canaryApplied
 	if c.hasCanary() && !c.runsInCanary(present) {
 		runs.how.canary.fate = canaryReplaced
@@ -158,6 +161,18 @@ func (c decider) runCanary(want *decision, stable *resource.Workload, present *b
 		Workload: present.workload, Pods: c.canaryPods(spec, present), MinReadySeconds: int32(validation.CanaryAfter(spec).Seconds()),
 	}
 	return runs
+}
+
+// withAccountOf returns a workload with the account that the pods of another workload need as well. Defaults that the first workload does without can have
+// the account.
+func withAccountOf(w, other *resource.Workload) *resource.Workload {
+	if w.Serving == nil || other.Serving == nil || w.Serving.ServiceAccount != nil || other.Serving.ServiceAccount == nil {
+		return w
+	}
+	made, serving := *w, *w.Serving
+	serving.ServiceAccount = other.Serving.ServiceAccount
+	made.Serving = &serving
+	return &made
 }
 
 // refuseCanary decides that a change waits, for a reason that a user must remove. A canary that runs stays.
@@ -206,7 +221,7 @@ func (c decider) stableWorkload() *resource.Workload {
 // Deployment was last applied for, nil if that is not known.
 func (c decider) changesTemplate(stable, present *resource.Workload) (bool, error) {
 	switch live := c.seen.Deployment(); {
-	case live == nil && (stable == nil || !c.hasCanary()):
+	case live == nil && stable == nil:
 		return false, nil // The first pods.
 	case live == nil:
 		return !equality.Semantic.DeepEqual(stable.Template, present.Template), nil
@@ -242,13 +257,16 @@ func (c decider) changesKept(present *resource.Workload, live *appsv1.Deployment
 }
 
 // hasServingPods reports whether the Deployment has, or is to have, pods that a change must not touch at once: it is not stopped, and its
-// pods have been ready.
-func (c decider) hasServingPods() bool {
-	live := c.seen.Deployment()
-	if live == nil || c.isStopped() || ptr.Deref(live.Spec.Replicas, 1) == 0 {
+// pods have been ready. stable is the workload that a deleted Deployment is restored from, nil if that is not known.
+func (c decider) hasServingPods(stable *resource.Workload) bool {
+	live, wereReady := c.seen.Deployment(), c.in.Before.History.LastGood != nil
+	switch {
+	case c.isStopped():
 		return false
+	case live == nil:
+		return stable != nil && wereReady
 	}
-	return c.in.Before.History.LastGood != nil || live.Status.AvailableReplicas > 0
+	return ptr.Deref(live.Spec.Replicas, 1) > 0 && (wereReady || live.Status.AvailableReplicas > 0)
 }
 
 // isStopped reports whether spec.replicas is 0, and counts: where an autoscaler of others decides, it does not.
@@ -311,19 +329,6 @@ func (c decider) runsInCanary(present *builtSpec) bool {
 	return err == nil && is.SameTemplate(&present.inputs)
 }
 
-// abortCause returns why a canary of the present spec is to be aborted, empty if it is not: a user requests it, or the canary has missed
-// its deadline and a rollout that stalls is to be rolled back.
-func (c decider) abortCause() string {
-	canary := &c.seen.canary
-	if uid := c.in.Owner.GetAnnotations()[appv1.AnnotationAbort]; uid != "" && uid == string(canary.object.UID) {
-		return messageAbortedByUser
-	}
-	if canary.verdict.Stalled && c.mayRollBack() && !c.in.Paused {
-		return cutCause(&canary.verdict)
-	}
-	return ""
-}
-
 // isPromoted reports whether a canary of the present spec is to be rolled out: a user requests it, or all its pods have been available,
 // and nobody has changed their template.
 func (c decider) isPromoted(spec *appv1.CanarySpec, present *builtSpec) (bool, error) {
@@ -342,45 +347,6 @@ func (c decider) isPromoted(spec *appv1.CanarySpec, present *builtSpec) (bool, e
 	}
 	canary := resource.Canary{Workload: present.workload}
 	return c.compare.RecordHolds(c.in.fieldManager(), templateOnly(canary.Template()), templateOnly(live.Spec.Template), live)
-}
-
-// newAbort returns the mark of a canary that is aborted.
-func (c decider) newAbort(present *builtSpec, cause string) *holdMark {
-	record := recordOf(c.seen.canary.object)
-	if len(record) > maxFailedRecord {
-		record = c.in.Spec.Identity()
-	}
-	return &holdMark{By: byAbort, Failed: &failedSpec{
-		Identity: record, Refresh: present.inputs.Refresh, Image: mainImage(present.workload), Cause: cause,
-		Canary: true, Content: present.inputs.Config.Mark(),
-	}}
-}
-
-// abortInForce returns the mark of an aborted canary of the present spec, nil if there is none.
-func (c decider) abortInForce(present *builtSpec) *holdMark {
-	source := c.recordInForce()
-	if source == nil || source.mark.By != byAbort || source.mark.Failed == nil {
-		return nil
-	}
-	failed := c.stillFailed(source.mark.Failed)
-	if failed == nil || present.content.differsFrom(&failed.Content) {
-		return nil
-	}
-	return &holdMark{By: byAbort, Failed: failed}
-}
-
-// decideAborted decides that a change whose canary was aborted waits: the Deployment stays as it was last applied, and has the mark.
-func (c decider) decideAborted(want *decision, mark *holdMark) *decision {
-	aborted := *want
-	source := *c.recordInForce()
-	source.mark = *mark
-	aborted.useEarlier(sourceHeld)
-	aborted.remember.record = c.recordToRemember()
-	aborted.workload, aborted.held = c.buildHeld(&source), &source
-	if c.hasCanary() {
-		aborted.how.canary.fate = canaryDropped
-	}
-	return &aborted
 }
 
 // splitPods returns the pods of a workload without the pods of its canary, and the pods of its canary.

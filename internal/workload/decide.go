@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -150,7 +151,8 @@ func (c decider) decideSpec() (*decision, *need, error) {
 
 // useEarlier changes a new decision to an earlier spec, of a source.
 func (want *decision) useEarlier(source specSource) {
-	want.source, want.how, want.canary = source, How{Earlier: true}, canaryDecision{}
+	followsNumber := source != sourceLastApplied && source != sourceWaiting
+	want.source, want.how, want.canary = source, How{Earlier: true, Scales: followsNumber}, canaryDecision{}
 }
 
 // decideInvalid decides for an invalid spec: the last applied spec stays in force.
@@ -254,7 +256,28 @@ func (c decider) buildPresent() (*builtSpec, *need, error) {
 	}
 	followed := chosen.inputs
 	followed.Config = content.next
-	return c.rebuildChosen(&with, followed), nil, nil
+	next := c.rebuildChosen(&with, followed)
+	if !chosen.inCanary {
+		return next, nil, nil
+	}
+	return c.preferStable(next)
+}
+
+// preferStable returns the present spec with the content that its canary does not run: as the Deployment runs it, if the content went back to that. The
+// inputs of the canary would make another template of it, and so another canary.
+func (c decider) preferStable(next *builtSpec) (*builtSpec, *need, error) {
+	alone := c
+	seen := *c.seen
+	seen.canary.object = nil
+	alone.seen = &seen
+	again, ask, err := alone.buildPresent()
+	if err != nil || ask != nil {
+		return nil, ask, err
+	}
+	if stable := c.stableWorkload(); stable != nil && len(again.errs) == 0 && equality.Semantic.DeepEqual(stable.Template, again.workload.Template) {
+		return again, nil, nil
+	}
+	return next, nil, nil
 }
 
 // growsVolume reports whether a workload has larger volumes than the database.

@@ -77,6 +77,9 @@ func (in *Input) withDefaults(record resource.DefaultsRecord) *Input {
 	return &with
 }
 
+// isValid reports whether the spec can be decoded and breaks no rule.
+func (in *Input) isValid() bool { return in.Undecodable == nil && len(in.Errs) == 0 }
+
 // fieldManager returns the field manager of the workload's objects.
 func (in *Input) fieldManager() string { return in.Kind.FieldManager() }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,8 +29,9 @@ import (
 type How struct {
 	// Whole is true to write nothing new if a part of the workload is refused.
 	Whole bool
-	// Earlier is true for an earlier spec, by which nothing is pruned.
-	Earlier bool
+	// Earlier is true for an earlier spec, by which nothing is pruned; but for the autoscaler of the owner with Scales, as the number of pods follows
+	// the present spec.
+	Earlier, Scales bool
 	// Alone is true to leave out the independent objects, which have the present spec already.
 	Alone bool
 	// Prerequisites is true to apply the prerequisites of the first pod alone.
@@ -161,6 +163,9 @@ func (r *Reconciler) ApplyDeployment(ctx context.Context, in *Input, seen *Obser
 	}
 	out := NewApplyResult(seen, &done, grace)
 	out.Changes = []apply.ChangeSet{append(freed, done.Changes()...)}
+	if out.canaryWithheld && err == nil {
+		err = missingPrerequisite(out.auxiliary)
+	}
 	out.Err = reconciler.Aggregate(nameRestart(in, err, adopts), headless)
 	return out
 }
@@ -178,7 +183,10 @@ func (r *Reconciler) RunRequest(ctx context.Context, req *apply.Request, mode ap
 func (how *How) limitRequest(req *apply.Request) {
 	req.Policy.AllOrNothing = how.Whole
 	if how.Earlier {
-		req.Prune = nil
+		req.Prune = slices.DeleteFunc(req.Prune, func(obj client.Object) bool {
+			_, scaler := obj.(*autoscalingv2.HorizontalPodAutoscaler)
+			return !scaler || !how.Scales
+		})
 	}
 	if how.Alone {
 		req.Objects = slices.DeleteFunc(req.Objects, func(c apply.Object) bool { return c.Independent })
