@@ -3,14 +3,17 @@ package integration
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -44,11 +47,22 @@ func manifestsWithLists(t *testing.T, ns string) string {
 		}
 		return merged
 	}
+	known := func(spec map[string]any, of apiextensionsv1.JSONSchemaProps) map[string]any {
+		maps.DeleteFunc(spec, func(name string, _ any) bool { _, ok := of.Properties[name]; return !ok })
+		return spec
+	}
+	schemaOf := func(plural string) apiextensionsv1.JSONSchemaProps {
+		return presentDefinition(t, plural).Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+	}
+	task := known(spec(`{schedule: "0 0 1 1 *"}`), schemaOf("tasks"))
+	delete(task, "containers") // A Task has none.
 	var text strings.Builder
 	for _, manifest := range []struct {
 		kind string
 		spec map[string]any
 	}{
+		{"AppDefaults", map[string]any{"defaults": known(spec(`{}`), schemaOf("appdefaults").Properties["defaults"])}},
+		{"Task", task},
 		{"App", spec(`{}`)},
 		{"ModelBox", spec(`{}`)},
 		{"UnitedDeployment", map[string]any{"deploymentName": "united", "replicas": 1, "template": spec(`{}`)}},
@@ -57,9 +71,13 @@ func manifestsWithLists(t *testing.T, ns string) string {
 			"db": map[string]any{"statefulSet": spec(`{storage: {size: 1Gi}}`)},
 		}},
 	} {
+		name := strings.ToLower(manifest.kind)
+		if manifest.kind == "AppDefaults" {
+			name = appv1.AppDefaultsName
+		}
 		data, err := yaml.Marshal(map[string]any{
 			"apiVersion": appv1.GroupVersion.String(), "kind": manifest.kind, "spec": manifest.spec,
-			"metadata": map[string]any{"namespace": ns, "name": strings.ToLower(manifest.kind)},
+			"metadata": map[string]any{"namespace": ns, "name": name},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -73,11 +91,11 @@ func manifestsWithLists(t *testing.T, ns string) string {
 	return path
 }
 
-// podTemplates returns the pod templates of all Deployments and StatefulSets of a namespace, as JSON by kind and name.
+// podTemplates returns the pod templates of all Deployments, StatefulSets and CronJobs of a namespace, as JSON by kind and name.
 func podTemplates(t *testing.T, ns string) map[string]string {
 	t.Helper()
-	sets, deployments := &appsv1.StatefulSetList{}, &appsv1.DeploymentList{}
-	if err := errors.Join(plane.Client.List(t.Context(), sets, client.InNamespace(ns)),
+	sets, deployments, jobs := &appsv1.StatefulSetList{}, &appsv1.DeploymentList{}, &batchv1.CronJobList{}
+	if err := errors.Join(plane.Client.List(t.Context(), sets, client.InNamespace(ns)), plane.Client.List(t.Context(), jobs, client.InNamespace(ns)),
 		plane.Client.List(t.Context(), deployments, client.InNamespace(ns))); err != nil {
 		t.Fatal(err)
 	}
@@ -87,6 +105,9 @@ func podTemplates(t *testing.T, ns string) map[string]string {
 	}
 	for i := range deployments.Items {
 		found["Deployment "+deployments.Items[i].Name] = string(marshalJSON(t, deployments.Items[i].Spec.Template))
+	}
+	for i := range jobs.Items {
+		found["CronJob "+jobs.Items[i].Name] = string(marshalJSON(t, jobs.Items[i].Spec.JobTemplate.Spec.Template))
 	}
 	return found
 }
@@ -110,8 +131,8 @@ func TestApplyAgain(t *testing.T) {
 	kubectl("apply", "-f", file)
 	m.Idle(t)
 	was := podTemplates(t, ns)
-	if len(was) < 4 {
-		t.Fatalf("there are %d workloads", len(was))
+	if len(was) != 5 { // The later tiers wait for pods.
+		t.Fatalf("there are %d workloads: %v", len(was), slices.Sorted(maps.Keys(was)))
 	}
 	for line := range strings.Lines(kubectl("apply", "-f", file)) {
 		if !strings.HasSuffix(strings.TrimSpace(line), " unchanged") {
