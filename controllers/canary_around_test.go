@@ -8,8 +8,10 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 )
@@ -199,6 +201,77 @@ func TestAutoscalerNextToAnEarlierSpec(t *testing.T) {
 // scaledByCPU are the fields of an autoscaler.
 const scaledByCPU = `"resources":{"requests":{"cpu":"100m"}},"autoscaling":{"maxReplicas":4,"metrics":[{"type":"Resource","resource":{"name":"cpu","target":{"type":"Utilization","averageUtilization":80}}}]}`
 
+// TestAroundNextToAnEarlierSpec removes each object around the pods from the spec while an earlier spec is in force: it goes at once, but for the account, which
+// the pods of before may have.
+func TestAroundNextToAnEarlierSpec(t *testing.T) {
+	for _, name := range servingKinds() {
+		for _, a := range aroundTypes(t) {
+			for what, start := range map[string]func(w *world, field string) string{
+				"a canary": func(w *world, field string) string {
+					spec := withField(strings.Replace(around(name, field), "nginx:1", "nginx:2", 1), `"canary":{}`)
+					w.setSpec(name, spec)
+					return spec
+				},
+				"an abort": func(w *world, field string) string {
+					spec := withField(strings.Replace(around(name, field), "nginx:1", "nginx:2", 1), `"canary":{}`)
+					w.setSpec(name, spec)
+					w.settle(name)
+					w.annotate(name, appv1.AnnotationAbort, string(w.canary().UID))
+					return spec
+				},
+				"a hold": func(w *world, field string) string {
+					spec := strings.Replace(around(name, field), "nginx:1", "nginx:2", 1)
+					w.setSpec(name, spec)
+					w.annotate(name, appv1.AnnotationHold, appv1.HoldLastGood)
+					return spec
+				},
+				"a command": func(w *world, field string) string {
+					spec := withField(strings.Replace(around(name, field), "nginx:1", "nginx:2", 1), `"beforeRollout":{"command":["/app/migrate"]}`)
+					w.setSpec(name, spec)
+					return spec
+				},
+			} {
+				t.Run(strings.ReplaceAll(name+"/"+a.kind+"/"+what, " ", "-"), func(t *testing.T) {
+					w := newWorld(t, newStored(t, kindNamed(t, name), around(name, aroundFields[a.kind])))
+					w.generations = true
+					w.settle(name)
+					w.run(name, w.replicaSet("web-1"))
+					w.settle(name)
+					spec := start(w, aroundFields[a.kind])
+					w.settle(name)
+					if !a.exists(w) || w.image() != "nginx:1" {
+						t.Fatalf("the Deployment runs %s, and there is the object: %t", w.image(), a.exists(w))
+					}
+					w.setSpec(name, strings.Replace(spec, aroundFields[a.kind]+",", "", 1))
+					w.settle(name)
+					w.settle(name)
+					if is, stays := a.exists(w), a.kind == "ServiceAccount"; is != stays || w.image() != "nginx:1" {
+						t.Errorf("the Deployment runs %s, and there is the object: %t", w.image(), is)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestRouteToAPortThatWaits moves from an Ingress to an HTTPRoute whose port comes with the change that a canary runs first: the Ingress stays until then.
+func TestRouteToAPortThatWaits(t *testing.T) {
+	forNames(t, heldKinds(), func(t *testing.T, name string) {
+		w := newWorld(t, newStored(t, kindNamed(t, name), withField(canarySpecOf(name, "nginx:1", byHand), aroundFields["Ingress"])))
+		w.generations = true
+		w.settle(name)
+		w.run(name, w.replicaSet("web-1"))
+		w.settle(name)
+		w.setSpec(name, withField(strings.Replace(canarySpecOf(name, "nginx:2", byHand), onePort, `[{"port":8080}]`, 1),
+			`"httpRoute":{"hostnames":["web.example.com"],"parentRefs":[{"name":"public"}],"port":8080}`))
+		w.settle(name)
+		w.runs("a canary", "nginx:1", "nginx:2")
+		if !w.read(&networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: namespace}}) {
+			t.Error("the Ingress is gone")
+		}
+	})
+}
+
 // TestAutoscalerOfAnInvalidSpec removes the autoscaler with a spec that is invalid: nothing is deleted for an invalid spec.
 func TestAutoscalerOfAnInvalidSpec(t *testing.T) {
 	forNames(t, heldKinds(), func(t *testing.T, name string) {
@@ -271,5 +344,22 @@ func TestCommandOfTheSamePods(t *testing.T) {
 				t.Error("the fix by an account runs no command")
 			}
 		})
+	})
+}
+
+// TestNumberSetAfterOthers has another writer change the number of pods next to a canary, and then the spec state a number: the event is about the spec.
+func TestNumberSetAfterOthers(t *testing.T) {
+	forNames(t, heldKinds(), func(t *testing.T, name string) {
+		w := newCanaryWorld(t, name, byHand)
+		w.settle(name)
+		d := w.deployment()
+		d.Spec.Replicas = ptr.To[int32](4)
+		w.update(d)
+		w.sent()
+		w.setSpec(name, strings.Replace(canarySpecOf(name, "nginx:2", byHand), `"replicas":2`, `"replicas":5`, 1))
+		w.settle(name)
+		if got := w.sent(); len(got) != 1 || !strings.Contains(got[0], "Configured Deployment web: replicas") || strings.Contains(got[0], "Repaired") {
+			t.Errorf("the events are %q", got)
+		}
 	})
 }

@@ -309,12 +309,14 @@ func (e *Engine) compareLive(req *Request, p *objectPlan) (comparison, error) {
 		return found, err
 	}
 	ours := !found.crowded && fields.DroppedByServer(diff, p.live, req.Manager)
+	unhashed := children.TypeOf(p.object.Desired).UnhashedFields()
 	switch {
 	case edited && !diff.Leaves().Intersection(fields.OwnedBy(p.live, req.Manager)).Empty():
 		// A field that our manager owns has another value than we applied last: the desired value is new.
 	case !edited && diff.Empty() && !found.crowded:
 		found.action = Unchanged
-	case !edited && ours && !diff.Equals(diff.RecursiveDifference(children.TypeOf(p.object.Desired).UnhashedFields())):
+	case !edited && (ours && !diff.Equals(diff.RecursiveDifference(unhashed)) ||
+		req.Before.SpecChanged && !found.crowded && !diff.Empty() && diff.RecursiveDifference(unhashed).Empty()):
 		found.diff = diff // The desired value of a field outside the hash has changed.
 	case !edited && ours && e.conflicts.isOverridden(req, p, diff):
 		// managedFields alone do not tell: another writer under our manager's name looks the same.

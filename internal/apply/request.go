@@ -58,6 +58,8 @@ type Before struct {
 	// Overridden is the message of earlier outcomes, also of another process, about fields that the API server did not keep. It
 	// counts for an object until the object is written.
 	Overridden string
+	// SpecChanged is true if the owner has another generation than the status is about.
+	SpecChanged bool
 	// Deleted are the kinds of the objects that earlier dry runs of the same plan would delete.
 	Deleted []string
 }

@@ -2,6 +2,7 @@ package health
 
 import (
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,7 +51,7 @@ func judgeParent(route *gatewayv1.HTTPRoute, ref *gatewayv1.ParentReference) Sta
 				agreed++
 			case c.Status == metav1.ConditionFalse:
 				return Standing{metav1.ConditionFalse, appv1.ReasonNotAccepted, fmt.Sprintf(messageRouteNotAccepted,
-					route.Name, nameParent(route.Namespace, ref), c.Reason, message.Quote(c.Message))}
+					route.Name, nameParent(route.Namespace, ref), strings.TrimSuffix(c.Reason+": "+message.Quote(c.Message), ": "))}
 			}
 		}
 		if agreed == 2 {
@@ -76,11 +77,18 @@ func sameParent(namespace string, a, b *gatewayv1.ParentReference) bool {
 	return of(a) == of(b)
 }
 
-// nameParent returns "<kind> <name>", with the namespace if it differs from the route's.
+// nameParent returns "<kind> <name>", with the namespace if it differs from the route's, and with the listener and the port if the reference has them.
 func nameParent(namespace string, ref *gatewayv1.ParentReference) string {
 	name := string(ref.Name)
 	if ns := string(ptr.Deref(ref.Namespace, "")); ns != "" && ns != namespace {
 		name = ns + "/" + name
 	}
-	return string(ptr.Deref(ref.Kind, "Gateway")) + " " + name
+	name = string(ptr.Deref(ref.Kind, "Gateway")) + " " + name
+	if listener := string(ptr.Deref(ref.SectionName, "")); listener != "" {
+		name += ", listener " + listener
+	}
+	if port := ptr.Deref(ref.Port, 0); port != 0 {
+		name += fmt.Sprintf(", port %d", port)
+	}
+	return name
 }

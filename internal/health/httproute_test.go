@@ -35,8 +35,8 @@ func TestHTTPRoute(t *testing.T) {
 	}{
 		"nobody":                   {nil, "Unknown/NoController", "HTTPRoute web: no controller has answered for Gateway a yet"},
 		"both accept":              {[]gatewayv1.RouteParentStatus{says(stated, "True", "True", 3), says(refs[1], "True", "True", 3)}, "True/Accepted", "HTTPRoute web is accepted"},
-		"one is silent":            {[]gatewayv1.RouteParentStatus{says(stated, "True", "True", 3)}, "Unknown/NoController", "Gateway gateways/b"},
-		"one refuses":              {[]gatewayv1.RouteParentStatus{says(refs[1], "False", "True", 3)}, "False/NotAccepted", "not accepted by Gateway gateways/b: AcceptedReason: words"},
+		"one is silent":            {[]gatewayv1.RouteParentStatus{says(stated, "True", "True", 3)}, "Unknown/NoController", "Gateway gateways/b, listener https yet"},
+		"one refuses":              {[]gatewayv1.RouteParentStatus{says(refs[1], "False", "True", 3)}, "False/NotAccepted", "not accepted by Gateway gateways/b, listener https: AcceptedReason: words"},
 		"no backend":               {[]gatewayv1.RouteParentStatus{says(stated, "True", "False", 3)}, "False/NotAccepted", "ResolvedRefsReason: words"},
 		"of an earlier version":    {[]gatewayv1.RouteParentStatus{says(stated, "False", "True", 2), says(refs[1], "True", "True", 2)}, "Unknown/NoController", ""},
 		"not decided":              {[]gatewayv1.RouteParentStatus{says(stated, "Unknown", "", 3), says(refs[1], "True", "True", 3)}, "Unknown/NoController", ""},

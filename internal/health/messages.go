@@ -46,7 +46,7 @@ const (
 	messageAutoscalerDecides = "HorizontalPodAutoscaler %s decides the number of pods"
 	messageAutoscalerFails   = "HorizontalPodAutoscaler %s: %s"
 	messageRouteAccepted     = "HTTPRoute %s is accepted"
-	messageRouteNotAccepted  = "HTTPRoute %s is not accepted by %s: %s: %s"
+	messageRouteNotAccepted  = "HTTPRoute %s is not accepted by %s: %s"
 	messageRouteNoController = "HTTPRoute %s: no controller has answered for %s yet. Check that this parent exists and that a controller serves its class"
 	messageServiceNoAddress  = "Service %s is waiting for a load balancer address"
 	messageServiceAvailable  = "Service %s is available"

@@ -81,7 +81,10 @@ func TestPartsOfValues(t *testing.T) {
 	}
 	driver := &appsv1.Deployment{}
 	driver.Spec.Template.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{VolumeAttributes: map[string]string{"key": private}}}}}
+	flex := &appsv1.Deployment{}
+	flex.Spec.Template.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{FlexVolume: &corev1.FlexVolumeSource{Options: map[string]string{"key": private}}}}}
 	for name, obj := range map[string]Object{
+		"the option of a flexVolume":     flex,
 		"the value of a flag":            main(func(c *corev1.Container) { c.Args = []string{"--password=" + private} }),
 		"the password of a URL":          withValue("postgres://shop:" + private + "@db.example.com/shop"),
 		"the token of a header":          withValue("Bearer " + private),

@@ -107,11 +107,14 @@ func (c *collector) addAnnotations(annotations map[string]string) {
 	}
 }
 
-// addPodSpec adds the attributes of CSI volumes, and the private values of the containers.
+// addPodSpec adds the attributes of CSI volumes, the options of flexVolumes, and the private values of the containers.
 func (c *collector) addPodSpec(pod *corev1.PodSpec) {
 	for i := range pod.Volumes {
 		if csi := pod.Volumes[i].CSI; csi != nil {
 			c.addWithParts(slices.Sorted(maps.Values(csi.VolumeAttributes))...)
+		}
+		if flex := pod.Volumes[i].FlexVolume; flex != nil {
+			c.addWithParts(slices.Sorted(maps.Values(flex.Options))...)
 		}
 	}
 	for _, list := range [][]corev1.Container{pod.Containers, pod.InitContainers} {

@@ -151,8 +151,8 @@ func (c decider) decideSpec() (*decision, *need, error) {
 
 // useEarlier changes a new decision to an earlier spec, of a source.
 func (want *decision) useEarlier(source specSource) {
-	followsNumber := source != sourceLastApplied && source != sourceWaiting
-	want.source, want.how, want.canary = source, How{Earlier: true, Scales: followsNumber}, canaryDecision{}
+	isValid := source != sourceLastApplied && source != sourceWaiting
+	want.source, want.how, want.canary = source, How{Earlier: true, Around: isValid}, canaryDecision{}
 }
 
 // decideInvalid decides for an invalid spec: the last applied spec stays in force.

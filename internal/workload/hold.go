@@ -100,7 +100,7 @@ func (c decider) wishHold() holdWish {
 // decideHold decides for a workload where a hold or a rollback is wished. For a rollback that is declined, it returns a decision whose
 // source is the present spec.
 func (c decider) decideHold(wish holdWish) (*decision, *need) {
-	want := &decision{source: sourceHeld, how: How{Earlier: true, Scales: c.in.isValid()}, today: c.seen.today}
+	want := &decision{source: sourceHeld, how: How{Earlier: true, Around: c.in.isValid()}, today: c.seen.today}
 	want.remember.record = c.recordToRemember()
 	found, err := c.findHeld(wish)
 	source := found.source

@@ -144,6 +144,12 @@ func (in *Input) existedBefore() bool {
 	return in.Existed || ok && owner.CommonStatus().ObservedGeneration > 0 && (in.Tier == "" || in.Before.Workload.Rendering != 0)
 }
 
+// isNewSpec reports whether the status is about an earlier generation of the owner.
+func (in *Input) isNewSpec() bool {
+	owner, ok := in.Owner.(reconciler.Resource)
+	return ok && owner.CommonStatus().ObservedGeneration < owner.GetGeneration()
+}
+
 // HadWorkload reports whether, by the status, there was a workload object before.
 func (in *Input) HadWorkload() bool {
 	return in.Before.Workload.Selector != "" || in.Before.Workload.Rendering != 0

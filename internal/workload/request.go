@@ -12,7 +12,6 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,9 +28,8 @@ import (
 type How struct {
 	// Whole is true to write nothing new if a part of the workload is refused.
 	Whole bool
-	// Earlier is true for an earlier spec, by which nothing is pruned; but for the autoscaler of the owner with Scales, as the number of pods follows
-	// the present spec.
-	Earlier, Scales bool
+	// Earlier is true for an earlier spec, by which nothing is pruned; but with Around for the objects around the pods, which follow the present spec.
+	Earlier, Around bool
 	// Alone is true to leave out the independent objects, which have the present spec already.
 	Alone bool
 	// Prerequisites is true to apply the prerequisites of the first pod alone.
@@ -115,7 +113,7 @@ func NewRequest(in *Input, objects ...apply.Object) *apply.Request {
 		Manager: in.fieldManager(),
 		Objects: objects,
 		Policy:  apply.Policy{Adopt: in.adoptsObjects(), AcceptOverrides: annotations[appv1.AnnotationAcceptOverrides] == "true"},
-		Before:  apply.Before{Existed: in.existedBefore(), Overridden: in.overriddenMessage()},
+		Before:  apply.Before{Existed: in.existedBefore(), Overridden: in.overriddenMessage(), SpecChanged: in.isNewSpec()},
 	}
 }
 
@@ -133,7 +131,7 @@ func (r *Reconciler) ApplyDeployment(ctx context.Context, in *Input, seen *Obser
 	if err != nil {
 		return FailApply(seen, err)
 	}
-	how.limitRequest(req)
+	how.limitRequest(in, req)
 	addCanary(req, seen, &how.canary)
 	headless := RefuseHeadlessChange(in, r.Client.Scheme(), req, seen.Service)
 	if err := r.refuseRestart(ctx, in, w, seen, req); err != nil {
@@ -180,13 +178,10 @@ func (r *Reconciler) RunRequest(ctx context.Context, req *apply.Request, mode ap
 }
 
 // limitRequest changes a new request to a part of a workload.
-func (how *How) limitRequest(req *apply.Request) {
+func (how *How) limitRequest(in *Input, req *apply.Request) {
 	req.Policy.AllOrNothing = how.Whole
 	if how.Earlier {
-		req.Prune = slices.DeleteFunc(req.Prune, func(obj client.Object) bool {
-			_, scaler := obj.(*autoscalingv2.HorizontalPodAutoscaler)
-			return !scaler || !how.Scales
-		})
+		req.Prune = slices.DeleteFunc(req.Prune, func(obj client.Object) bool { return !how.Around || staysNextToEarlier(in, req, obj) })
 	}
 	if how.Alone {
 		req.Objects = slices.DeleteFunc(req.Objects, func(c apply.Object) bool { return c.Independent })
@@ -194,6 +189,28 @@ func (how *How) limitRequest(req *apply.Request) {
 	if how.Prerequisites {
 		req.Objects = slices.DeleteFunc(req.Objects, func(c apply.Object) bool { return !c.Prerequisite })
 	}
+}
+
+// staysNextToEarlier reports whether an object that the present spec no longer has stays while an earlier spec is in force: what the pods need, and an Ingress
+// or HTTPRoute whose successor waits for a port of the present spec.
+func staysNextToEarlier(in *Input, req *apply.Request, obj client.Object) bool {
+	row := children.TypeOf(obj)
+	if _, account := obj.(*corev1.ServiceAccount); account || !row.Auxiliary || in.Around == nil {
+		return true
+	}
+	routes := 0
+	for i := range req.Objects {
+		if children.TypeOf(req.Objects[i].Desired).Routes {
+			routes++
+		}
+	}
+	asked := 0
+	for _, isAsked := range []bool{in.Around.Ingress != nil, in.Around.HTTPRoute != nil} {
+		if isAsked {
+			asked++
+		}
+	}
+	return row.Routes && routes < asked
 }
 
 // addCanary adds to a request the change of the canary. A Deployment of others never becomes a canary.

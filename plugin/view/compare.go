@@ -104,8 +104,8 @@ var (
 	userPassword = regexp.MustCompile(`(://[^/:\s]*:)[^/\s]+@`)
 )
 
-// freeText matches the fields whose values may be secret whatever their names are: they are free text.
-var freeText = regexp.MustCompile(`(?:^|\.)(args|command|podTemplatePatch|\w*[aA]nnotations)([.\[]|$)`)
+// freeText matches the paths of the fields whose values may be secret whatever their names are: they are free text.
+var freeText = regexp.MustCompile(`(?:^|\.)(args|command|podTemplatePatch|volumeAttributes|flexVolume\.options|\w*[aA]nnotations)([.\[]|$)`)
 
 // RedactChanges hides the values of changes that may be secret.
 func RedactChanges(changes []Change) []Change {
@@ -153,11 +153,12 @@ func redactValue(path string, value any) any {
 				shown[key] = hidden
 				continue
 			}
-			if freeText.MatchString(key) {
+			at := path + "." + key
+			if freeText.MatchString(at) {
 				shown[key] = hideValue(below)
 				continue
 			}
-			shown[key] = redactValue(path+"."+key, below)
+			shown[key] = redactValue(at, below)
 		}
 		return shown
 	case []any:

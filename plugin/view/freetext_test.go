@@ -3,11 +3,15 @@ package view
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 )
+
+// driverFields are the fields of volumes that a driver alone gives a meaning.
+var driverFields = []string{"volumeAttributes", "options"}
 
 // freeTextFields returns how many fields of a type, at any depth, are free text, and gives each of them the value.
 func freeTextFields(v reflect.Value, depth int, value string) int {
@@ -37,7 +41,7 @@ func freeTextFields(v reflect.Value, depth int, value string) int {
 			case freeText.MatchString(name) && of.Type() == reflect.TypeFor[[]string]():
 				of.Set(reflect.ValueOf([]string{value}))
 				filled++
-			case strings.HasSuffix(strings.ToLower(name), "annotations") && of.Type() == reflect.TypeFor[map[string]string]():
+			case (strings.HasSuffix(strings.ToLower(name), "annotations") || slices.Contains(driverFields, name)) && of.Type() == reflect.TypeFor[map[string]string]():
 				of.Set(reflect.ValueOf(map[string]string{"shop.example/key": value}))
 				filled++
 			case name == "name" && of.Kind() == reflect.String:
@@ -63,6 +67,7 @@ func TestFreeTextIsHidden(t *testing.T) {
 	}
 	for _, typ := range []reflect.Type{
 		reflect.TypeFor[appv1.AppSpec](), reflect.TypeFor[appv1.ModelBoxSpec](), reflect.TypeFor[appv1.UnitedDeploymentSpec](), reflect.TypeFor[appv1.CloudManagerSpec](),
+		reflect.TypeFor[appv1.TaskSpec](), reflect.TypeFor[appv1.AppDefaultsSpec](),
 	} {
 		specOf := func(value string) map[string]any {
 			made := reflect.New(typ)
