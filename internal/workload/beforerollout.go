@@ -138,6 +138,7 @@ func (c decider) awaitJob(want *decision, present *builtSpec, name string) *deci
 	if waits.workload, waits.remember.record, waits.refusal = c.lastApplied(); waits.workload == nil {
 		waits.workload, waits.how.Prerequisites = present.workload, true
 	} else { // The pods of before serve meanwhile, as many as are wanted now.
+		waits.how.Around = c.aroundNow()
 		waits.workload.SetReplicas(c.in.Spec.Workload().Replicas, c.optionsFor(present.inputs))
 		waits.workload = withAccountOf(waits.workload, present.workload)
 	}
@@ -320,15 +321,14 @@ func (c decider) recordJob(present *builtSpec, name string, job *batchv1.Job) (*
 	return recorded, nil
 }
 
-// ranBeforeCanary reports whether the canary of the present spec was created after a Job of this name had succeeded. It counts the Job of a
-// canary whose Jobs were deleted.
+// ranBeforeCanary reports whether the canary of the present spec was created after a Job of this name had succeeded, which may have been deleted.
 func (c decider) ranBeforeCanary(name string) bool {
 	history, ok := c.canaryHistory()
 	if !ok {
 		return false
 	}
 	is, err := resource.DecodeInputs(history.Inputs)
-	return err == nil && (is.Job == name || is.Job != "" && len(c.seen.jobs) == 0)
+	return err == nil && is.Job == name
 }
 
 // jobNamed returns the Job of a name, nil if there is none.

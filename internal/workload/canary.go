@@ -107,7 +107,7 @@ func (c decider) decideCanary(want *decision, present *builtSpec) (*decision, er
 	switch {
 	case !c.hasCanary() && !c.hasServingPods(stable):
 		return want, nil
-	case c.hasCanary() && c.isStopped() && !c.runsInCanary(present):
+	case c.hasCanary() && c.isStopped() && !present.inCanary: // Another spec: no pod runs that it could replace.
 		return c.endCanary(want, appv1.ReasonCanaryAborted), nil
 	}
 	if c.seen.canary.object != nil && !c.hasCanary() {
@@ -199,6 +199,8 @@ func (c decider) newCanaryDecision(want *decision, stable *resource.Workload, pr
 	if made.workload = stable; stable == nil {
 		copied := *present.workload
 		made.workload = &copied
+	} else {
+		made.how.Around = c.aroundNow()
 	}
 	return &made
 }

@@ -51,6 +51,7 @@ func (c decider) decideAborted(want *decision, mark *holdMark) *decision {
 	source := *c.recordInForce()
 	source.mark = *mark
 	aborted.useEarlier(sourceHeld)
+	aborted.how.Around = c.aroundNow()
 	if aborted.remember.record = c.recordToRemember(); aborted.remember.record != nil {
 		aborted.remember.record.mark = *mark // Also if the Deployment is deleted before the next reconcile.
 	}

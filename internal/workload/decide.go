@@ -151,8 +151,15 @@ func (c decider) decideSpec() (*decision, *need, error) {
 
 // useEarlier changes a new decision to an earlier spec, of a source.
 func (want *decision) useEarlier(source specSource) {
-	isValid := source != sourceLastApplied && source != sourceWaiting
-	want.source, want.how, want.canary = source, How{Earlier: true, Around: isValid}, canaryDecision{}
+	want.source, want.how, want.canary = source, How{Earlier: true}, canaryDecision{}
+}
+
+// aroundNow returns the fields for the objects around the pods with the present defaults, nil for an invalid spec.
+func (c decider) aroundNow() *appv1.ServingSpec {
+	if !c.in.isValid() {
+		return nil
+	}
+	return c.in.withDefaults(c.seen.today.Defaults).Around
 }
 
 // decideInvalid decides for an invalid spec: the last applied spec stays in force.
@@ -257,7 +264,7 @@ func (c decider) buildPresent() (*builtSpec, *need, error) {
 	followed := chosen.inputs
 	followed.Config = content.next
 	next := c.rebuildChosen(&with, followed)
-	if !chosen.inCanary {
+	if !chosen.inCanary || content.next.Sum == chosen.inputs.Config.Sum {
 		return next, nil, nil
 	}
 	return c.preferStable(next)
@@ -274,7 +281,7 @@ func (c decider) preferStable(next *builtSpec) (*builtSpec, *need, error) {
 	if err != nil || ask != nil {
 		return nil, ask, err
 	}
-	if stable := c.stableWorkload(); stable != nil && len(again.errs) == 0 && equality.Semantic.DeepEqual(stable.Template, again.workload.Template) {
+	if stable := c.stableWorkload(); stable != nil && !stable.TemplateKept && len(again.errs) == 0 && equality.Semantic.DeepEqual(stable.Template, again.workload.Template) {
 		return again, nil, nil
 	}
 	return next, nil, nil

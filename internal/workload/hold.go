@@ -100,7 +100,7 @@ func (c decider) wishHold() holdWish {
 // decideHold decides for a workload where a hold or a rollback is wished. For a rollback that is declined, it returns a decision whose
 // source is the present spec.
 func (c decider) decideHold(wish holdWish) (*decision, *need) {
-	want := &decision{source: sourceHeld, how: How{Earlier: true, Around: c.in.isValid()}, today: c.seen.today}
+	want := &decision{source: sourceHeld, how: How{Earlier: true, Around: c.aroundNow()}, today: c.seen.today}
 	want.remember.record = c.recordToRemember()
 	found, err := c.findHeld(wish)
 	source := found.source
@@ -263,11 +263,9 @@ func (c decider) buildHeld(source *holdSource) *resource.Workload {
 	if err != nil || source.spec == "" {
 		return nil // An unreadable record is not used.
 	}
-	inputs.Kept = inputs.Kept && source.mark.ReplicaSet == "" // A ReplicaSet is held by the template that its record makes.
+	// A ReplicaSet is held by the template that its record makes, and a Deployment that is gone has no template to keep.
+	inputs.Kept = inputs.Kept && source.mark.ReplicaSet == "" && c.seen.Object != nil
 	options := c.optionsFor(inputs)
-	if known := &c.seen.Remembered; c.seen.Object == nil && known.Known {
-		options.Selector = known.record.selector
-	}
 	w, err := resource.BuildRecorded(c.in.Spec, source.spec, options)
 	if err != nil {
 		return nil // As above.

@@ -148,9 +148,12 @@ func (o *Observed) otherAutoscaler() bool { return o.Data == nil && o.Autoscaler
 // buildOptions returns the build options for the live workload object. An autoscaler takes over the present number of pods: a new
 // object that states no number begins with one pod.
 func (o *Observed) buildOptions(inputs resource.BuildInputs, serving *appv1.ServingSpec) resource.BuildOptions {
-	lost := o.lostReplicas()
+	lost, selector := o.lostReplicas(), o.Selector()
+	if o.Object == nil && o.Remembered.Known {
+		selector = o.Remembered.record.selector
+	}
 	return resource.BuildOptions{
-		Selector: o.Selector(), Inputs: inputs, Autoscaled: o.Scaled && (o.Object != nil || lost != nil), LostReplicas: lost,
+		Selector: selector, Inputs: inputs, Autoscaled: o.Scaled && (o.Object != nil || lost != nil), LostReplicas: lost,
 		OtherAutoscaler: o.otherAutoscaler(), Sizes: o.sizes, LiveReplicas: o.liveReplicas(), Serving: serving,
 	}
 }

@@ -28,8 +28,10 @@ import (
 type How struct {
 	// Whole is true to write nothing new if a part of the workload is refused.
 	Whole bool
-	// Earlier is true for an earlier spec, by which nothing is pruned; but with Around for the objects around the pods, which follow the present spec.
-	Earlier, Around bool
+	// Earlier is true for an earlier spec, by which nothing is pruned but the objects around the pods that Around, the fields of the present spec, does not ask
+	// for. With nil, none is.
+	Earlier bool
+	Around  *appv1.ServingSpec
 	// Alone is true to leave out the independent objects, which have the present spec already.
 	Alone bool
 	// Prerequisites is true to apply the prerequisites of the first pod alone.
@@ -131,7 +133,7 @@ func (r *Reconciler) ApplyDeployment(ctx context.Context, in *Input, seen *Obser
 	if err != nil {
 		return FailApply(seen, err)
 	}
-	how.limitRequest(in, req)
+	how.limitRequest(w, req)
 	addCanary(req, seen, &how.canary)
 	headless := RefuseHeadlessChange(in, r.Client.Scheme(), req, seen.Service)
 	if err := r.refuseRestart(ctx, in, w, seen, req); err != nil {
@@ -178,10 +180,11 @@ func (r *Reconciler) RunRequest(ctx context.Context, req *apply.Request, mode ap
 }
 
 // limitRequest changes a new request to a part of a workload.
-func (how *How) limitRequest(in *Input, req *apply.Request) {
+func (how *How) limitRequest(w *resource.Workload, req *apply.Request) {
 	req.Policy.AllOrNothing = how.Whole
 	if how.Earlier {
-		req.Prune = slices.DeleteFunc(req.Prune, func(obj client.Object) bool { return !how.Around || staysNextToEarlier(in, req, obj) })
+		stays := how.staysNextToEarlier(w, req)
+		req.Prune = slices.DeleteFunc(req.Prune, stays)
 	}
 	if how.Alone {
 		req.Objects = slices.DeleteFunc(req.Objects, func(c apply.Object) bool { return c.Independent })
@@ -191,12 +194,17 @@ func (how *How) limitRequest(in *Input, req *apply.Request) {
 	}
 }
 
-// staysNextToEarlier reports whether an object that the present spec no longer has stays while an earlier spec is in force: what the pods need, and an Ingress
-// or HTTPRoute whose successor waits for a port of the present spec.
-func staysNextToEarlier(in *Input, req *apply.Request, obj client.Object) bool {
-	row := children.TypeOf(obj)
-	if _, account := obj.(*corev1.ServiceAccount); account || !row.Auxiliary || in.Around == nil {
-		return true
+// staysNextToEarlier returns whether a former object stays while an earlier spec is in force: what the present spec asks for, what the pods need, and an Ingress or
+// HTTPRoute whose successor waits for a port of the present spec.
+func (how *How) staysNextToEarlier(w *resource.Workload, req *apply.Request) func(client.Object) bool {
+	if how.Around == nil || len(req.Prune) == 0 {
+		return func(client.Object) bool { return true }
+	}
+	present := *w
+	present.Serving = how.Around
+	asked := children.Inventory{}
+	for _, obj := range present.Objects() {
+		asked = append(asked, obj)
 	}
 	routes := 0
 	for i := range req.Objects {
@@ -204,13 +212,16 @@ func staysNextToEarlier(in *Input, req *apply.Request, obj client.Object) bool {
 			routes++
 		}
 	}
-	asked := 0
-	for _, isAsked := range []bool{in.Around.Ingress != nil, in.Around.HTTPRoute != nil} {
+	for _, isAsked := range []bool{how.Around.Ingress != nil, how.Around.HTTPRoute != nil} {
 		if isAsked {
-			asked++
+			routes--
 		}
 	}
-	return row.Routes && routes < asked
+	return func(obj client.Object) bool {
+		row := children.TypeOf(obj)
+		_, account := obj.(*corev1.ServiceAccount)
+		return account || !row.Auxiliary || row.Routes && routes < 0 || len(children.Inventory{obj}.Without(asked...)) == 0
+	}
 }
 
 // addCanary adds to a request the change of the canary. A Deployment of others never becomes a canary.
