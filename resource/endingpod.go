@@ -2,6 +2,7 @@ package resource
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -99,8 +100,20 @@ func endingJob(template corev1.PodTemplateSpec, retries int32, deadline *int64) 
 // further one that replaces a variable comes before those that refer to it, as the replaced one did.
 func overrideVariables(vars, further []corev1.EnvVar) []corev1.EnvVar {
 	made, placed := make([]corev1.EnvVar, 0, len(vars)+len(further)), make([]bool, len(further))
-	replaced := func(name string) bool {
-		return slices.ContainsFunc(vars, func(v corev1.EnvVar) bool { return v.Name == name })
+	replaced, replacing := map[string]bool{}, map[string][]int{} // By name, also of variables that are there twice.
+	for i := range vars {
+		replaced[vars[i].Name] = true
+	}
+	for i := range further {
+		replacing[further[i].Name] = append(replacing[further[i].Name], i)
+	}
+	lastNeeded := map[string]int{} // The last of the remaining variables that refers to a name.
+	for i := range vars {
+		if replacing[vars[i].Name] == nil {
+			for _, name := range referencesIn(vars[i].Value) {
+				lastNeeded[name] = i
+			}
+		}
 	}
 	var place func(at int)
 	place = func(at int) {
@@ -108,24 +121,26 @@ func overrideVariables(vars, further []corev1.EnvVar) []corev1.EnvVar {
 			return
 		}
 		placed[at] = true
-		for i := range further {
-			if (i < at || replaced(further[i].Name)) && refersTo(further[at], further[i].Name) {
-				place(i)
+		var needed []int
+		for _, name := range referencesIn(further[at].Value) {
+			for _, i := range replacing[name] {
+				if i < at || replaced[name] {
+					needed = append(needed, i)
+				}
 			}
+		}
+		slices.Sort(needed)
+		for _, i := range needed {
+			place(i)
 		}
 		made = append(made, further[at])
 	}
-	replaces := func(v corev1.EnvVar) int {
-		return slices.IndexFunc(further, func(f corev1.EnvVar) bool { return f.Name == v.Name })
-	}
 	for i, v := range vars {
-		at := replaces(v)
-		needed := func(later corev1.EnvVar) bool { return replaces(later) < 0 && refersTo(later, v.Name) }
-		switch {
-		case at < 0:
+		by := replacing[v.Name]
+		if by == nil {
 			made = append(made, v)
-		case slices.ContainsFunc(vars[i+1:], needed):
-			place(at)
+		} else if lastNeeded[v.Name] > i {
+			place(by[0])
 		}
 	}
 	for at := range further {
@@ -134,14 +149,33 @@ func overrideVariables(vars, further []corev1.EnvVar) []corev1.EnvVar {
 	return made
 }
 
-// refersTo reports whether the value of a variable has a reference to a variable of a name.
-func refersTo(v corev1.EnvVar, name string) bool { return strings.Contains(v.Value, "$("+name+")") }
+// reference matches a reference to a variable in a value.
+var reference = regexp.MustCompile(`\$\(([^)]+)\)`)
+
+// referencesIn returns the names of the variables that a value refers to, each once.
+func referencesIn(value string) []string {
+	if !strings.Contains(value, "$(") {
+		return nil
+	}
+	var names []string
+	for _, match := range reference.FindAllStringSubmatch(value, -1) {
+		names = append(names, match[1])
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
 
 // overrideItems returns a list with further items. A further item replaces the item of the same key, in its place. A new one comes right before the
 // next further item that replaces one, or last: containers start in their order.
 func overrideItems[T any](list, further []T, key func(T) string) []T {
-	in := func(items []T, item T) int {
-		return slices.IndexFunc(items, func(is T) bool { return key(is) == key(item) })
+	listed, replacing := map[string]bool{}, map[string]int{}
+	for _, item := range list {
+		listed[key(item)] = true
+	}
+	for i, item := range further {
+		if _, ok := replacing[key(item)]; !ok {
+			replacing[key(item)] = i
+		}
 	}
 	made, placed := make([]T, 0, len(list)+len(further)), make([]bool, len(further))
 	place := func(i int) {
@@ -149,15 +183,16 @@ func overrideItems[T any](list, further []T, key func(T) string) []T {
 			made, placed[i] = append(made, further[i]), true
 		}
 	}
+	before := 0 // All new items up to here are placed.
 	for _, item := range list {
-		at := in(further, item)
-		if at < 0 {
+		at, ok := replacing[key(item)]
+		if !ok {
 			made = append(made, item)
 			continue
 		}
-		for i := range at {
-			if in(list, further[i]) < 0 {
-				place(i)
+		for ; before < at; before++ {
+			if !listed[key(further[before])] {
+				place(before)
 			}
 		}
 		place(at)

@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -56,5 +57,32 @@ func TestOverrideVariables(t *testing.T) {
 		if strings.Join(got, " ") != c.want {
 			t.Errorf("%q with %q is %q, want %q", c.vars, c.further, got, c.want)
 		}
+	}
+}
+
+// BenchmarkOverrideVariables overrides as many variables as a spec can have, with other names and with the same ones.
+func BenchmarkOverrideVariables(b *testing.B) {
+	made := func(prefix string) (vars []corev1.EnvVar) {
+		for i := range 2000 {
+			vars = append(vars, corev1.EnvVar{Name: fmt.Sprintf("%s%d", prefix, i), Value: fmt.Sprintf("$(%s%d)", prefix, i+1)})
+		}
+		return vars
+	}
+	for b.Loop() {
+		overrideVariables(made("A"), made("B"))
+		overrideVariables(made("A"), made("A"))
+	}
+}
+
+// TestOverrideCost counts the keys that are read to override as many items as a spec can have: a few for each item.
+func TestOverrideCost(t *testing.T) {
+	var list, further []string
+	for i := range 500 {
+		list, further = append(list, fmt.Sprint(i)), append(further, fmt.Sprint(499-i))
+	}
+	read := 0
+	overrideItems(list, further, func(item string) string { read++; return item })
+	if most := 10 * (len(list) + len(further)); read > most {
+		t.Errorf("%d keys are read, want at most %d", read, most)
 	}
 }

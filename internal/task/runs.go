@@ -69,10 +69,17 @@ func lastRun(before *appv1.TaskRun, seen *observed, live *batchv1.CronJob) *appv
 	if run.Finished == nil {
 		run.Finished = ptr.To(metav1.NewTime(seen.at.Truncate(time.Second)))
 	}
-	if live != nil && live.Status.LastSuccessfulTime != nil && before.Started != nil && !live.Status.LastSuccessfulTime.Before(before.Started) {
+	if live != nil && live.Status.LastSuccessfulTime != nil && before.Started != nil && !live.Status.LastSuccessfulTime.Before(before.Started) &&
+		!slices.ContainsFunc(seen.jobs, func(job batchv1.Job) bool { return succeededAt(&job, live.Status.LastSuccessfulTime) }) {
 		run.Result, run.Finished = appv1.TaskSucceeded, ptr.To(*live.Status.LastSuccessfulTime)
 	}
 	return run
+}
+
+// succeededAt reports whether a Job has succeeded at a time.
+func succeededAt(job *batchv1.Job, at *metav1.Time) bool {
+	end := health.JobEnd(job)
+	return end != nil && end.Type == batchv1.JobComplete && end.LastTransitionTime.Equal(at)
 }
 
 // failedJob returns the Job that has ended last if it has failed, nil if it has not. A Job that has succeeded after it may be deleted already.

@@ -64,6 +64,8 @@ func TestTiming(t *testing.T) {
 		now, scheduled, since string
 		active                bool
 		ended, success        string
+		// byHand is when the latest run started, where a user has started it.
+		byHand string
 		next, missed, again   string
 	}{
 		"before the first run":               {now: "04:00:00", next: "05:00:00", again: "05:02:00"},
@@ -81,6 +83,7 @@ func TestTiming(t *testing.T) {
 		"left out, and the other is deleted": {spec: forbid(600), now: "05:40:00", scheduled: "04:00:00", success: "05:30:00", next: "06:00:00", again: "06:10:00"},
 		"not left out, as it ended in time":  {spec: forbid(600), now: "05:40:00", scheduled: "04:00:00", ended: "05:05:00", next: "06:00:00", missed: "05:00:00", again: "06:10:00"},
 		"not left out without a deadline":    {spec: forbid(0), now: "05:40:00", scheduled: "04:00:00", ended: "05:30:00", next: "06:00:00", missed: "05:00:00", again: "06:02:00"},
+		"missed, and started by hand":        {spec: deadline(600), now: "05:40:00", byHand: "05:30:00", next: "06:00:00", again: "06:10:00"},
 		"suspended":                          {spec: batchv1.CronJobSpec{Suspend: ptr.To(true)}, now: "05:30:00"},
 		"the schedule was changed since":     {now: "05:30:00", since: "2026-03-02T05:15:00Z", next: "06:00:00", again: "06:02:00"},
 		"the schedule was changed before":    {now: "05:30:00", since: "2026-03-02T04:59:00Z", next: "06:00:00", missed: "05:00:00", again: "06:02:00"},
@@ -105,6 +108,9 @@ func TestTiming(t *testing.T) {
 		var last *appv1.TaskRun
 		if c.ended != "" {
 			last = &appv1.TaskRun{Job: "a", Started: ranAt("04:00:00"), Finished: ranAt(c.ended), Result: appv1.TaskFailed}
+		}
+		if c.byHand != "" {
+			last = &appv1.TaskRun{Job: "by-hand", Started: ranAt(c.byHand), Result: appv1.TaskRunning}
 		}
 		got := timingOf(seen, cached(live), last)
 		for _, part := range []struct {
@@ -203,6 +209,7 @@ func TestLastRun(t *testing.T) {
 		"deleted before its success":        {before: unknown, success: "05:01:00", job: "old", result: appv1.TaskSucceeded},
 		"deleted while it ran":              {before: running, job: "old", result: appv1.TaskUnknown, finished: "08:35:00"},
 		"deleted before":                    {before: gone, job: "old", result: appv1.TaskUnknown, finished: "07:00:00"},
+		"deleted, and another succeeds":     {before: unknown, success: "05:01:00", jobs: []batchv1.Job{jobAt("a", "04:00:00", "05:01:00", batchv1.JobComplete)}, job: "old", result: appv1.TaskUnknown},
 		"deleted, and success is of before": {before: running, success: "04:01:00", job: "old", result: appv1.TaskUnknown},
 	} {
 		live := &batchv1.CronJob{}

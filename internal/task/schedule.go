@@ -42,6 +42,9 @@ func timingOf(seen *observed, live *batchv1.CronJob, last *appv1.TaskRun) timing
 	patience := max(missedAfter, deadline)
 	forbids := live.Spec.ConcurrencyPolicy == batchv1.ForbidConcurrent
 	since := laterTime(base, scheduledSince(live))
+	if last != nil && last.Started != nil { // Also of a run by hand.
+		since = laterTime(since, last.Started.Time)
+	}
 	if forbids && deadline > 0 {
 		since = laterTime(since, lastEnd(last, live).Add(-deadline))
 	}

@@ -106,11 +106,11 @@ func (c decider) lastApplied() (w *resource.Workload, record *workloadRecord, er
 
 // keepReplicas keeps the number of pods that was last applied, where an earlier spec states a number: while a canary, a hold or a command waits,
 // the number follows the present spec, and the record does not. A number that the present spec states no longer, and that nobody else has set since,
-// stays as it is, too.
+// stays as it is, too. The number of a UnitedDeployment is no part of its template, and follows the present spec.
 func (c decider) keepReplicas(w *resource.Workload) {
 	live := c.seen.Deployment()
 	switch {
-	case live == nil || w.Replicas == nil:
+	case live == nil || w.Replicas == nil || c.in.Kind.Name == resource.KindUnitedDeployment.Name:
 	case fields.OwnsPath(live, c.in.fieldManager(), children.ReplicasPath):
 		w.Replicas = live.Spec.Replicas
 	case fields.OwnsPath(live, apply.HandoverManager, children.ReplicasPath):
@@ -164,13 +164,21 @@ type Records struct {
 	declined map[Key]declinedRollback
 	// replaced are the numbers of pods of StatefulSets that are deleted without their pods and recreated.
 	replaced map[Key]int32
+	// freed are the Services that were refused after former Services had been deleted for their node ports.
+	freed map[Key]freedPorts
+}
+
+// freedPorts is why the Service of a generation of the owner was refused once its node ports were free.
+type freedPorts struct {
+	generation int64
+	err        error
 }
 
 // NewRecords returns an empty memory.
 func NewRecords() *Records {
 	return &Records{
 		records: shares.New[Key, workloadRecord](maxNamespaceRecords, maxRecords), owners: map[Key]types.UID{}, declined: map[Key]declinedRollback{},
-		replaced: map[Key]int32{},
+		replaced: map[Key]int32{}, freed: map[Key]freedPorts{},
 	}
 }
 
@@ -184,6 +192,8 @@ type Memory struct {
 	// Replaced is the number of pods of a StatefulSet that is deleted without its pods and recreated, nil for any other workload, and after a
 	// restart of the operator.
 	Replaced *int32
+	// freed is why the Service of a generation was refused once its node ports were free.
+	freed freedPorts
 }
 
 // remembrance is what a decision adds to the memory of a workload, nil for what stays.
@@ -200,7 +210,7 @@ func (l *Records) Recall(key Key, owner types.UID) Memory {
 		return Memory{}
 	}
 	record, known := l.records.Get(key.Owner.Namespace, key)
-	memory := Memory{record: record, Known: known, declined: l.declined[key]}
+	memory := Memory{record: record, Known: known, declined: l.declined[key], freed: l.freed[key]}
 	if pods, ok := l.replaced[key]; ok {
 		memory.Replaced = &pods
 	}
@@ -213,6 +223,7 @@ func (l *Records) setOwner(key Key, owner types.UID) {
 		l.records.Delete(key.Owner.Namespace, key)
 		delete(l.declined, key)
 		delete(l.replaced, key)
+		delete(l.freed, key)
 	}
 	l.owners[key] = owner
 }
@@ -227,6 +238,30 @@ func (l *Records) RememberReplaced(key Key, owner types.UID, pods *int32) {
 	if delete(l.replaced, key); pods != nil {
 		l.replaced[key] = *pods
 	}
+	l.dropOwner(key)
+}
+
+// dropOwner drops the owner of a workload of which nothing is remembered: a CloudManager can rename its components for ever. l.mu is held.
+func (l *Records) dropOwner(key Key) {
+	_, recorded := l.records.Get(key.Owner.Namespace, key)
+	_, declined := l.declined[key]
+	_, replaced := l.replaced[key]
+	if _, freed := l.freed[key]; !recorded && !declined && !replaced && !freed {
+		delete(l.owners, key)
+	}
+}
+
+// rememberFreed keeps why the Service of a workload was refused after a former Service had been deleted for its node ports, and drops that for a nil error.
+func (l *Records) rememberFreed(key Key, owner types.UID, generation int64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil {
+		delete(l.freed, key)
+		l.dropOwner(key)
+		return
+	}
+	l.setOwner(key, owner)
+	l.freed[key] = freedPorts{generation: generation, err: err}
 }
 
 // rememberWorkload adds to the memory of a workload.
@@ -251,7 +286,12 @@ func (l *Records) rememberRecord(key Key, owner types.UID, record workloadRecord
 }
 
 // Forget drops the last applied record of a workload. The number of pods of its replaced StatefulSet stays until there is a StatefulSet.
-func (l *Records) Forget(key Key) { l.records.Delete(key.Owner.Namespace, key) }
+func (l *Records) Forget(key Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.records.Delete(key.Owner.Namespace, key)
+	l.dropOwner(key)
+}
 
 // ForgetOwner drops all records of an owner that is gone.
 func (l *Records) ForgetOwner(manager string, owner types.NamespacedName) {
@@ -261,4 +301,5 @@ func (l *Records) ForgetOwner(manager string, owner types.NamespacedName) {
 	maps.DeleteFunc(l.owners, func(key Key, _ types.UID) bool { return key.isOf(manager, owner) })
 	maps.DeleteFunc(l.declined, func(key Key, _ declinedRollback) bool { return key.isOf(manager, owner) })
 	maps.DeleteFunc(l.replaced, func(key Key, _ int32) bool { return key.isOf(manager, owner) })
+	maps.DeleteFunc(l.freed, func(key Key, _ freedPorts) bool { return key.isOf(manager, owner) })
 }

@@ -197,4 +197,16 @@ func TestRecordsOfAnotherOwner(t *testing.T) {
 	if len(l.owners)+len(l.declined)+len(l.replaced) > 0 {
 		t.Error("a deleted owner is remembered")
 	}
+	l.rememberWorkload(key, "3", remembrance{record: &workloadRecord{spec: "s"}})
+	l.rememberFreed(key, "3", 1, errors.New("refused"))
+	l.Forget(key)
+	if got := l.Recall(key, "3"); got.freed.err == nil || got.Known {
+		t.Errorf("after the record is forgotten: %+v", got)
+	}
+	l.rememberFreed(key, "3", 2, nil)
+	l.RememberReplaced(key, "3", ptr.To[int32](1))
+	l.RememberReplaced(key, "3", nil)
+	if len(l.owners) > 0 {
+		t.Error("a workload of which nothing is remembered has an owner")
+	}
 }

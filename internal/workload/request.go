@@ -157,7 +157,7 @@ func (r *Reconciler) ApplyDeployment(ctx context.Context, in *Input, seen *Obser
 		return refused
 	}
 	adopts := AdoptsObject(req)
-	done, err := r.RunRequest(ctx, req, r.Mode)
+	done, err := r.RunFreed(ctx, in, req, freed)
 	if err == nil {
 		seen = seen.withoutPruned(req.Prune)
 	}

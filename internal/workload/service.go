@@ -183,7 +183,8 @@ func hasReadyEndpoint(slice discoveryv1.EndpointSlice) bool {
 
 // FreeNodePorts deletes the Services of former names that have node ports which the workload's Service is to have, and is not
 // there yet: the cluster has each once. Without that, a former Service waits for the new one. req is the request that follows: if the API server refuses
-// another part of it, nothing is deleted, and refused has the result.
+// a part of it, nothing is deleted, and refused has the result. What no dry run detects, such as a port beyond the range of the cluster, is refused once for a
+// generation of the owner (RunFreed).
 func (r *Reconciler) FreeNodePorts(
 	ctx context.Context, in *Input, w *resource.Workload, seen *Observed, req *apply.Request,
 ) (freed apply.ChangeSet, refused *ApplyResult, err error) {
@@ -194,6 +195,22 @@ func (r *Reconciler) FreeNodePorts(
 	if wanted == nil {
 		return nil, nil, nil
 	}
+	prune := r.servicesInTheWay(in, seen, wanted)
+	if len(prune.Prune) == 0 {
+		return nil, nil, nil
+	}
+	if known := seen.Remembered.freed; known.err != nil && known.generation == in.Owner.GetGeneration() {
+		return nil, &ApplyResult{Seen: seen, Err: known.err, Refused: known.err}, nil
+	}
+	if trial := r.tryWithFreePorts(ctx, req, wanted, prune, seen); trial != nil {
+		return nil, trial, nil
+	}
+	done, err := r.RunRequest(ctx, prune, r.Mode)
+	return done.Changes(), nil, err
+}
+
+// servicesInTheWay returns the request that deletes the former Services with node ports of a wanted Service.
+func (r *Reconciler) servicesInTheWay(in *Input, seen *Observed, wanted *corev1.Service) *apply.Request {
 	prune := &apply.Request{Owner: in.Owner, Manager: in.fieldManager()}
 	former := slices.Concat(seen.Owned, in.Former)
 	if seen.former != nil {
@@ -201,41 +218,56 @@ func (r *Reconciler) FreeNodePorts(
 	}
 	for _, obj := range former {
 		service, ok := obj.(*corev1.Service)
-		if ok && !in.leavesFormer(service, former) && slices.ContainsFunc(service.Spec.Ports, func(has corev1.ServicePort) bool {
-			return has.NodePort != 0 && slices.ContainsFunc(wanted.Spec.Ports, func(wants corev1.ServicePort) bool {
-				return wants.NodePort == has.NodePort && wants.Protocol == has.Protocol
-			})
-		}) {
+		if ok && service.Name != wanted.Name && !in.leavesFormer(service, former) && slices.ContainsFunc(wanted.Spec.Ports, func(wants corev1.ServicePort) bool { return hasNodePort(service, wants) }) {
 			prune.Prune = append(prune.Prune, service)
 		}
 	}
-	if len(prune.Prune) == 0 {
-		return nil, nil, nil
-	}
-	if trial := r.tryWithoutService(ctx, req, wanted.Name, seen); trial != nil {
-		return nil, trial, nil
-	}
-	done, err := r.RunRequest(ctx, prune, r.Mode)
-	return done.Changes(), nil, err
+	return prune
 }
 
-// tryWithoutService returns the result of a request if the API server refuses a part other than the Service, nil if it refuses none, or the
-// request writes its parts one by one.
-func (r *Reconciler) tryWithoutService(ctx context.Context, req *apply.Request, service string, seen *Observed) *ApplyResult {
-	if !req.Policy.AllOrNothing {
-		return nil
-	}
-	trial := *req
-	trial.Prune = nil
-	trial.Objects = slices.DeleteFunc(slices.Clone(req.Objects), func(o apply.Object) bool {
-		_, ok := o.Desired.(*corev1.Service)
-		return ok && o.Desired.GetName() == service
+// hasNodePort reports whether a Service has the node port of a port.
+func hasNodePort(service *corev1.Service, port corev1.ServicePort) bool {
+	return port.NodePort != 0 && slices.ContainsFunc(service.Spec.Ports, func(has corev1.ServicePort) bool {
+		return has.NodePort == port.NodePort && has.Protocol == port.Protocol
 	})
+}
+
+// tryWithFreePorts returns the result of a request if the API server refuses a part of it, apart from the node ports that the former Services have; nil if it
+// refuses none. Of a request that writes its parts one by one, the Service alone is tried.
+func (r *Reconciler) tryWithFreePorts(ctx context.Context, req *apply.Request, wanted *corev1.Service, prune *apply.Request, seen *Observed) *ApplyResult {
+	trial := *req
+	trial.Prune, trial.Objects = nil, nil
+	for _, object := range req.Objects {
+		service, ok := object.Desired.(*corev1.Service)
+		switch isWanted := ok && service.Name == wanted.Name; {
+		case isWanted:
+			free := service.DeepCopy()
+			for i := range free.Spec.Ports {
+				if slices.ContainsFunc(prune.Prune, func(former client.Object) bool { return hasNodePort(former.(*corev1.Service), free.Spec.Ports[i]) }) { //nolint:forcetypeassert // These are Services.
+					free.Spec.Ports[i].NodePort = 0
+				}
+			}
+			object.Desired = free
+		case !req.Policy.AllOrNothing:
+			continue
+		}
+		trial.Objects = append(trial.Objects, object)
+	}
 	done, err := r.Engine.Run(ctx, trial, apply.DryRun)
 	if err == nil {
 		return nil
 	}
 	return &ApplyResult{Seen: seen, Err: err, Refused: done.Refusal}
+}
+
+// RunFreed is RunRequest after FreeNodePorts. If the Service is refused although former Services were deleted for it, the generation of the owner has none deleted
+// again: that would recreate the former Services without an end.
+func (r *Reconciler) RunFreed(ctx context.Context, in *Input, req *apply.Request, freed apply.ChangeSet) (apply.Outcomes, error) {
+	done, err := r.RunRequest(ctx, req, r.Mode)
+	if len(freed) > 0 && r.Mode == apply.Write && done.Refusal != nil {
+		r.Records.rememberFreed(in.Key(), in.Owner.GetUID(), in.Owner.GetGeneration(), done.Refusal)
+	}
+	return done, err
 }
 
 // serviceOf returns the Service that leads to a workload's pods, nil if there is to be none.

@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -191,36 +191,59 @@ func TestIngressAwaitsNothing(t *testing.T) {
 	}
 }
 
-// TestNodePortStaysWithARefusedChange renames a Service with a node port in one change with what the API server refuses: the former Service stays as it is,
-// however often the change is tried.
+// TestNodePortStaysWithARefusedChange renames a Service with a node port in one change with what the API server refuses, of the Deployment or of the Service
+// itself: the former Service stays as it is, however often the change is tried. A refusal that no dry run detects deletes it at most once.
 func TestNodePortStaysWithARefusedChange(t *testing.T) {
-	t.Parallel()
-	ns := plane.Namespace(t)
-	var refusing atomic.Bool
-	refuses := func(q harness.Request, send func() (*http.Response, error)) (*http.Response, error) {
-		if q.Verb == "patch" && q.Resource == "deployments" && refusing.Load() {
-			return harness.Answer(apierrors.NewInvalid(appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind(), q.Name, nil)), nil
-		}
-		return send()
+	for port, c := range map[int32]struct {
+		name, resource, object string
+		answer                 apierrors.APIStatus
+		written                bool
+		stands                 string
+	}{
+		30073: {"of the Deployment", "deployments", "web", invalid("Deployment"), false, "Stalled=True/Invalid"},
+		30074: {"of the Service", "services", "shop", invalid("Service"), false, "Stalled=True/Invalid"},
+		30075: {"of the Service, by a policy", "services", "shop", apierrors.NewForbidden(corev1.Resource("services"), "shop", errors.New("denied the request")), false, "Applied=False/Forbidden"},
+		30076: {"of the Service, by its write alone", "services", "shop", invalid("Service"), true, "Stalled=True/Invalid"},
+	} {
+		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
+			t.Parallel()
+			ns := plane.Namespace(t)
+			var refusing atomic.Bool
+			refuses := func(q harness.Request, send func() (*http.Response, error)) (*http.Response, error) {
+				if q.Verb == "patch" && q.Resource == c.resource && q.Name == c.object && refusing.Load() && (!c.written || !q.DryRun) {
+					return harness.Answer(c.answer), nil
+				}
+				return send()
+			}
+			m := plane.Start(t, ns, harness.WithFault(refuses))
+			app := newApp(ns, "web")
+			app.Spec.Service.Type, app.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, port
+			createInPlace(t, app)
+			former := namedService(ns, "web")
+			plane.Read(t, former)
+			m.Idle(t)
+			m.Requests.Reset()
+			refusing.Store(true)
+			plane.Read(t, app)
+			plane.Change(t, app, func() { app.Spec.Service.Name, app.Spec.Image = "shop", "refused:1" })
+			plane.Stands(t, app, c.stands)
+			m.Idle(t)
+			most := 0
+			if c.written {
+				most = 1
+			}
+			if got := m.Requests.Counts(); got["delete services"] > most {
+				t.Errorf("the former Service was deleted: %v", got)
+			}
+			was := former.UID
+			if plane.Read(t, former); !c.written && former.UID != was || former.Spec.Ports[0].NodePort != port {
+				t.Errorf("the former Service is %s with the port %d", former.UID, former.Spec.Ports[0].NodePort)
+			}
+		})
 	}
-	m := plane.Start(t, ns, harness.WithFault(refuses))
-	app := newApp(ns, "web")
-	app.Spec.Service.Type, app.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, 30073
-	createInPlace(t, app)
-	former := namedService(ns, "web")
-	plane.Read(t, former)
-	m.Idle(t)
-	m.Requests.Reset()
-	refusing.Store(true)
-	plane.Read(t, app)
-	plane.Change(t, app, func() { app.Spec.Service.Name, app.Spec.Image = "shop", "refused:1" })
-	plane.Stands(t, app, "Stalled=True/Invalid")
-	m.Idle(t)
-	if got := m.Requests.Counts(); got["delete services"] > 0 {
-		t.Errorf("the former Service was deleted: %v", got)
-	}
-	was := former.UID
-	if plane.Read(t, former); former.UID != was || former.Spec.Ports[0].NodePort != 30073 {
-		t.Errorf("the former Service is %s with the port %d", former.UID, former.Spec.Ports[0].NodePort)
-	}
+}
+
+// invalid returns the answer of the API server that refuses an object of a kind.
+func invalid(kind string) apierrors.APIStatus {
+	return apierrors.NewInvalid(schema.GroupKind{Kind: kind}, "web", nil)
 }

@@ -673,6 +673,10 @@ func TestUnitedDeploymentInvalid(t *testing.T) {
 	// What only the controller knows to be wrong.
 	plane.Change(t, ud, func() { ud.Spec.Template.Envs = []corev1.EnvVar{{Name: "A=B"}} })
 	plane.Stands(t, ud, "Ready=False/Invalid", "Stalled=True/Invalid", "Synced=True/Synced")
+	site := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "site"}}
+	setReplicas(t, ud, 5) // The number is no part of the template.
+	awaitReplicas(t, site, 5)
+	plane.Stands(t, ud, "Stalled=True/Invalid", "Synced=True/Synced")
 	harness.Says(t, ud, "Stalled", "spec.template.envs[0].name")
 }
 
