@@ -1,7 +1,9 @@
 package resource
 
 import (
+	"encoding/json"
 	"maps"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -43,7 +45,7 @@ func RunName(name, suffix string) string {
 // one of the Services or the operator finds pods. The Job has no owner: once it has ended, it is deleted after its TTL.
 func RunJob(d *appsv1.Deployment, services []corev1.Service, run *Run) *batchv1.Job {
 	label := map[string]string{appv1.LabelRun: run.For}
-	pod := endingPod(&d.Spec.Template.Spec, "")
+	pod := endingPod(&d.Spec.Template.Spec, MainContainer(d).Name)
 	main := &pod.Containers[0]
 	main.Command, main.Args = run.Command, nil
 	main.Stdin, main.StdinOnce, main.TTY = run.Stdin, run.Stdin, run.TTY
@@ -67,6 +69,23 @@ func RunJob(d *appsv1.Deployment, services []corev1.Service, run *Run) *batchv1.
 		job.Spec.ActiveDeadlineSeconds = &run.Deadline
 	}
 	return job
+}
+
+// MainContainer returns the main container of a live Deployment: by the record of its spec, else the name of the Deployment. Others may have put
+// a container before it. A Deployment without such a container has its first one.
+func MainContainer(d *appsv1.Deployment) *corev1.Container {
+	var recorded struct {
+		ContainerName string `json:"containerName"`
+		Name          string `json:"name"` // Of a ModelBox.
+	}
+	_ = json.Unmarshal([]byte(d.Annotations[appv1.AnnotationLastAppliedSpec]), &recorded) // A hash has none.
+	containers := d.Spec.Template.Spec.Containers
+	for _, name := range []string{recorded.ContainerName, recorded.Name, d.Name} {
+		if at := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == name }); at >= 0 {
+			return &containers[at]
+		}
+	}
+	return &containers[0]
 }
 
 // unselectedLabels returns the labels of the pods of a Deployment without those by which the Deployment, one of the Services or the operator

@@ -92,3 +92,31 @@ func TestRunWithInput(t *testing.T) {
 		t.Errorf("without Services, the labels of the pod are %v", job.Spec.Template.Labels)
 	}
 }
+
+// TestMainContainer has containers of others before the main container, which has the name of the record, or else of the Deployment.
+func TestMainContainer(t *testing.T) {
+	for want, record := range map[string]string{
+		"web": `{"image":"a"}`, "cart": `{"containerName":"cart"}`, "model": `{"name":"model"}`, "sidecar": `{"containerName":"gone"}`,
+	} {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: map[string]string{appv1.AnnotationLastAppliedSpec: record}}}
+		for _, name := range []string{"sidecar", "web", "cart", "model"} {
+			d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: name, Image: name + ":1"})
+		}
+		if want == "sidecar" {
+			d.Name = "other"
+		}
+		if got := MainContainer(d); got.Name != want {
+			t.Errorf("with %s: %s, want %s", record, got.Name, want)
+		}
+		job := RunJob(d, nil, &Run{For: "web", Name: "web-run-x7k2p", Command: []string{"migrate"}})
+		if got := job.Spec.Template.Spec.Containers; len(got) != 1 || got[0].Image != want+":1" {
+			t.Errorf("with %s, a run has %v", record, got)
+		}
+		task := &appv1.Task{ObjectMeta: metav1.ObjectMeta{Name: "report"}, Spec: appv1.TaskSpec{App: "web", Schedule: "0 5 * * *"}}
+		task.Spec.Command = []string{"report"}
+		built, errs := Task(task, &Base{Template: &d.Spec.Template, Main: want}, ResolvedSize{})
+		if got := built.CronJob.Spec.JobTemplate.Spec.Template.Spec.Containers; len(errs) > 0 || len(got) != 1 || got[0].Image != want+":1" {
+			t.Errorf("with %s, a Task has %v: %v", record, got, errs)
+		}
+	}
+}

@@ -29,6 +29,8 @@ const defaultKeptJobs = 3
 type Base struct {
 	// Template is the pod template. It is not changed.
 	Template *corev1.PodTemplateSpec
+	// Main is the name of the main container, empty for the first one.
+	Main string
 	// Selector is the selector of the Deployment.
 	Selector map[string]string
 }
@@ -128,8 +130,8 @@ func taskTemplate(meta *workloadMeta, spec *appv1.TaskSpec, base *Base, size Res
 	identity := mergedMaps(map[string]string{appv1.LabelComponent: meta.component, appv1.LabelManagedBy: appv1.ManagedBy},
 		statedLabels(spec.PodLabels), meta.selector)
 	if base != nil {
-		template.Spec = inheritPod(base.Template, &own, spec)
-		template.Annotations = endingAnnotations(base.Template, base.Template.Spec.Containers[0].Name, &template.Spec)
+		template.Spec = inheritPod(base, &own, spec)
+		template.Annotations = endingAnnotations(base.Template, cmp.Or(base.Main, base.Template.Spec.Containers[0].Name), &template.Spec)
 		template.Labels = withoutSelectors(base.Template.Labels, base.Selector)
 		meta.container = template.Spec.Containers[0].Name
 	}
@@ -180,8 +182,8 @@ func selectsLabels(selector, labels map[string]string) bool {
 
 // inheritPod returns the pod spec of a Task with an App: of the template of the App, what a pod that ends has of it, with the fields that
 // the Task states. own is the pod spec of the stated fields.
-func inheritPod(template *corev1.PodTemplateSpec, own *corev1.PodSpec, spec *appv1.TaskSpec) corev1.PodSpec {
-	pod := endingPod(&template.Spec, "")
+func inheritPod(base *Base, own *corev1.PodSpec, spec *appv1.TaskSpec) corev1.PodSpec {
+	pod := endingPod(&base.Template.Spec, base.Main)
 	inheritMain(&pod.Containers[0], &own.Containers[0], spec)
 	named := func(c corev1.Container) string { return c.Name }
 	pod.InitContainers = overrideItems(pod.InitContainers, own.InitContainers, named)

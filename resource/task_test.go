@@ -102,7 +102,7 @@ func (b *Base) copied() *Base {
 	if b == nil {
 		return nil
 	}
-	return &Base{Template: b.Template.DeepCopy(), Selector: b.Selector}
+	return &Base{Template: b.Template.DeepCopy(), Main: b.Main, Selector: b.Selector}
 }
 
 // TestTaskFromRecord builds each golden case from its own record: the CronJob must be the same.

@@ -65,8 +65,8 @@ func TestTiming(t *testing.T) {
 		active                bool
 		ended, success        string
 		// byHand is when the latest run started, where a user has started it.
-		byHand string
-		next, missed, again   string
+		byHand              string
+		next, missed, again string
 	}{
 		"before the first run":               {now: "04:00:00", next: "05:00:00", again: "05:02:00"},
 		"after a run":                        {now: "05:00:01", scheduled: "05:00:00", next: "06:00:00", again: "06:02:00"},

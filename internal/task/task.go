@@ -211,7 +211,7 @@ func (r *Reconciler) buildCronJob(ctx context.Context, in *Input, want *decision
 			}
 			return nil, nil
 		}
-		base = &resource.Base{Template: &live.Spec.Template, Selector: live.Spec.Selector.MatchLabels}
+		base = &resource.Base{Template: &live.Spec.Template, Main: resource.MainContainer(live).Name, Selector: live.Spec.Selector.MatchLabels}
 	}
 	present, err := r.Defaults.Present(ctx, in.Task.Namespace)
 	if err != nil {

@@ -349,7 +349,7 @@ func historyOf(in *Input, want *decision, seen *Observed, ready bool) appv1.Hist
 	}
 	if ready && (good == nil || good.ReplicaSet != name) {
 		history.LastGood = &appv1.GoodRevision{
-			ReplicaSet: name, Image: live.Spec.Template.Spec.Containers[0].Image, Since: ptr.To(metav1.NewTime(seen.At.Truncate(time.Second))),
+			ReplicaSet: name, Image: resource.MainContainer(live).Image, Since: ptr.To(metav1.NewTime(seen.At.Truncate(time.Second))),
 		}
 	}
 	return history
