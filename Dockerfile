@@ -4,14 +4,15 @@ FROM --platform=$BUILDPLATFORM docker.io/library/golang:1.26 AS builder
 # No defaults here: one would win over the value that the builder sets.
 ARG TARGETOS
 ARG TARGETARCH
-# The version of Go, such as go1.26.3; local is the image's.
-ARG GOTOOLCHAIN=local
+# The version of Go, such as go1.26.3; local is the image's. Not named GOTOOLCHAIN: the base image has an ENV of that name, which buildah
+# and podman prefer to an argument.
+ARG TOOLCHAIN=local
 WORKDIR /workspace
 
 # Modules change less often than code: a layer of their own.
 COPY go.mod go.sum ./
 COPY api/go.mod api/go.sum api/
-RUN go mod download
+RUN GOTOOLCHAIN=${TOOLCHAIN} go mod download
 
 COPY main.go ./
 COPY api/ api/
@@ -24,7 +25,7 @@ COPY cmd/ cmd/
 
 ARG VERSION=dev
 ARG COMMIT=unknown
-RUN export CGO_ENABLED=0 GOOS=${TARGETOS:-linux} GOARCH=${TARGETARCH} && \
+RUN export GOTOOLCHAIN=${TOOLCHAIN} CGO_ENABLED=0 GOOS=${TARGETOS:-linux} GOARCH=${TARGETARCH} && \
     for program in manager:. kubectl-happ:./cmd/kubectl-happ; do \
       go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=${VERSION} -X main.commit=${COMMIT}" \
         -o "${program%%:*}" "${program#*:}" || exit 1; \

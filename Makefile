@@ -417,7 +417,7 @@ run: build ## Run the manager here against the current kubeconfig, with ENABLE_W
 
 BUILD_ARGS = --build-arg VERSION=v$(VERSION) --build-arg COMMIT=$(COMMIT) $(TOOLCHAIN_ARG)
 # What is published is built with the Go that builds the SBOM, and not with the latest patch of the builder's image.
-docker-buildx: TOOLCHAIN_ARG = --build-arg GOTOOLCHAIN=$(shell go env GOVERSION)
+docker-buildx: TOOLCHAIN_ARG = --build-arg TOOLCHAIN=$(shell go env GOVERSION)
 
 .PHONY: docker-build
 docker-build: ## Build the image IMG with CONTAINER_TOOL (docker, podman or buildah).
@@ -566,29 +566,42 @@ release-check: $(if $(filter images,$(RELEASE_CHECK)),bin/crane) ## Check that H
 	@VERSION='$(VERSION)' IMAGES='$(IMG) $(BUNDLE_IMG) $(CATALOG_IMG)' FOLLOWED='$(CATALOG_FOLLOWED_IMG)' \
 		SCORECARD='$(SCORECARD_IMG)' RELEASE_REPAIR='$(RELEASE_REPAIR)' hack/release-check.sh $(RELEASE_CHECK)
 
+# By crane: its file, ~/.docker/config.json, is read by docker, podman, buildah, operator-sdk and opm as well. A login by podman or buildah is in
+# another file, which crane does not always read and operator-sdk never.
 .PHONY: registry-login
-registry-login: ## Log in to the registry of IMAGE_TAG_BASE as REGISTRY_USER, with REGISTRY_PASSWORD from the environment.
-	@printenv REGISTRY_PASSWORD | $(CONTAINER_TOOL) login --username "$${REGISTRY_USER:?}" --password-stdin $(firstword $(subst /, ,$(IMAGE_TAG_BASE)))
+registry-login: bin/crane ## Log in to the registry of IMAGE_TAG_BASE as REGISTRY_USER, with REGISTRY_PASSWORD from the environment.
+	@: "$${REGISTRY_USER:?is not set}" "$${REGISTRY_PASSWORD:?is not set}"; printenv REGISTRY_PASSWORD | \
+		bin/crane auth login --username "$$REGISTRY_USER" --password-stdin $(firstword $(subst /, ,$(IMAGE_TAG_BASE)))
+
+# Not empty if VERSION is a prerelease, such as 0.3.0-rc.1.
+PRERELEASE = $(findstring -,$(VERSION))
 
 # digest IMAGE: sets the variable digest of the shell. A command of its own, as -e does not notice a failure in an argument.
 digest = digest="$$(bin/crane digest $(1))"; [ -n "$$digest" ] || { echo "release-files: the registry has no digest of $(1)" >&2; exit 1; }
 
-# By digest: the tag of an image can be moved.
+# By digest: the tag of an image can be moved. A prerelease moves no tag that clusters follow.
 .PHONY: release-files
 release-files: bin/crane bin/helm sbom ## Write the files of a release into dist, once its images are pushed: manifests, chart, SBOM, digests, checksums.
 	for image in $(IMG) $(BUNDLE_IMG) $(CATALOG_IMG); do $(call digest,$$image); echo "$$image@$$digest"; done > dist/images.txt
-	$(call digest,$(CATALOG_IMG)); echo "$(CATALOG_FOLLOWED_IMG)@$$digest" >> dist/images.txt
+	$(if $(PRERELEASE),,$(call digest,$(CATALOG_IMG)); echo "$(CATALOG_FOLLOWED_IMG)@$$digest" >> dist/images.txt)
 	$(call digest,$(IMG)); $(MAKE) --no-print-directory build-installer chart IMG="$(IMAGE_TAG_BASE)@$$digest"
 	bin/helm package '$(CHART)' --destination dist
 	cd dist && sha256sum install.yaml app-operator-$(VERSION).tgz sbom.cdx.json sbom-viewer.cdx.json images.txt > SHA256SUMS
 
-# Before anything is pushed: without the right to create a release nothing of it is public. A draft of a run that failed is used again.
+# Before anything is pushed: without the right to create a release nothing of it is public. A draft of a run that failed is used again; a published release
+# is never changed.
 .PHONY: release-draft
 release-draft: ## Create the draft of the release v$(VERSION) with the section of CHANGELOG.md, by gh (GH_TOKEN).
 	mkdir -p dist
 	awk -v heading='## [$(VERSION)]' '/^## \[/ {on = index($$0, heading) == 1; next} on' CHANGELOG.md > dist/notes.md
-	[ "$$(gh release view v$(VERSION) --json isDraft --jq .isDraft 2>/dev/null)" = true ] || \
-		gh release create v$(VERSION) --draft --verify-tag --title v$(VERSION) --notes-file dist/notes.md
+	@said="$$(gh release view v$(VERSION) --json isDraft --jq .isDraft 2>&1)" || true; \
+	case "$$said" in \
+	true) echo 'release-draft: v$(VERSION) has a draft already, which is used' ;; \
+	false) echo 'release-draft: v$(VERSION) is published: raise VERSION' >&2; exit 1 ;; \
+	*'release not found'*) set -x; \
+		gh release create v$(VERSION) --draft $(if $(PRERELEASE),--prerelease )--verify-tag --title v$(VERSION) --notes-file dist/notes.md ;; \
+	*) echo "release-draft: whether v$(VERSION) is published is not known: $$said" >&2; exit 1 ;; \
+	esac
 
 .PHONY: release-publish
 release-publish: ## Add the files of release-files to the draft of release-draft, and publish it, by gh (GH_TOKEN).

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Renders the template CATALOG_TEMPLATE into $OUT/app-operator/catalog.yaml, validates it, and puts catalog.Dockerfile next to it.
 # CATALOG_FROM=registry renders all versions of the template, from the bundles that are pushed to BUNDLE_REPOSITORY: so does a
-# release. Otherwise the catalog has the version in bundle/ alone, and nothing need be pushed: opm takes the bundles of such a
-# template from a registry only, so crane serves one for the time of the rendering.
+# release. The catalog then names the bundles by digest, so that its own digest fixes what is installed. Otherwise the catalog has
+# the version in bundle/ alone, by tag, and nothing need be pushed: opm takes the bundles of such a template from a registry only,
+# so crane serves one for the time of the rendering.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 : "${BUNDLE_REPOSITORY:?}" "${CATALOG_TEMPLATE:?}" "${OUT:?}"
@@ -18,6 +19,16 @@ trap clean_up EXIT
 # template REPOSITORY: the template, with the bundles in REPOSITORY.
 template() {
   sed "s|^\( *- image: \).*:|\1$1:|" "$CATALOG_TEMPLATE"
+}
+
+# template_by_digest: the template, with the digest of each bundle in BUNDLE_REPOSITORY in place of its tag.
+template_by_digest() {
+  local image digest edits=()
+  while read -r image; do
+    digest=$(bin/crane digest "$image")
+    edits+=(-e "s|: $image\$|: ${image%:*}@$digest|")
+  done < <(template "$BUNDLE_REPOSITORY" | sed -n 's/^ *- image: //p' | sort -u)
+  template "$BUNDLE_REPOSITORY" | sed "${edits[@]}"
 }
 
 # render [FLAG...]
@@ -61,7 +72,7 @@ own_policy() {
 }
 
 if [ "${CATALOG_FROM:-}" = registry ]; then
-  template "$BUNDLE_REPOSITORY" >"$tmp/semver.yaml"
+  template_by_digest >"$tmp/semver.yaml"
   render >"$tmp/rendered/catalog.yaml"
 else
   version=$(sed -n 's/^  name: app-operator\.//p' bundle/manifests/app-operator.clusterserviceversion.yaml)

@@ -3,7 +3,8 @@
 # Usage: hack/release-check.sh [tree] [images]; tree is about the tree and its tags, images about the registry.
 #
 # IMAGES are the images of the version. The registry must not have them: a pushed version is never replaced. RELEASE_REPAIR=VERSION allows it, for
-# a release that has failed halfway. In a workflow that a tag has started, GITHUB_REF_NAME is the tag, and has to be that of the version.
+# a release that has failed halfway. SCORECARD, which the bundle names, has a version of its own, and the registry must have it. In a workflow that
+# a tag has started, GITHUB_REF_NAME is the tag, and has to be that of the version.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 : "${VERSION:?}" "${IMAGES:?}" "${FOLLOWED:?}" "${SCORECARD:?}"
@@ -62,15 +63,20 @@ absent() {
 }
 
 images() {
-  local image
+  local image said
+  said=$("$crane" digest "$SCORECARD" 2>&1 | tail -n 1) || fail "the registry has no digest of $SCORECARD, which the bundle names ($said): make scorecard-buildx"
   if [ "${RELEASE_REPAIR:-}" = "$VERSION" ]; then
     echo "release-check: RELEASE_REPAIR=$VERSION, so images of v$VERSION may exist and are replaced"
     return
   fi
-  [ -z "${RELEASE_REPAIR:-}" ] || fail "RELEASE_REPAIR is $RELEASE_REPAIR, and VERSION is $VERSION"
   for image in $IMAGES; do absent "$image"; done
 }
 
+# Also without images: a value left of an earlier release is noticed before the checks, which take an hour.
+case ${RELEASE_REPAIR:-} in
+  "" | "$VERSION") ;;
+  *) fail "RELEASE_REPAIR is $RELEASE_REPAIR, and VERSION is $VERSION: delete RELEASE_REPAIR" ;;
+esac
 [ $# -gt 0 ] || set -- tree images
 for part; do
   case $part in

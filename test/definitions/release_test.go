@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
@@ -77,15 +78,27 @@ func TestCommitHasOneLength(t *testing.T) {
 	}
 }
 
-// releaseTree is a repository with what hack/release-check.sh reads, which can be released as 1.2.3, and a crane whose registry has no image.
+// folder makes a folder with files that can be run.
+func folder(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o700)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// releaseTree is a repository with what hack/release-check.sh reads, which can be released as 1.2.3, and a crane whose registry has the scorecard's image alone.
 func releaseTree(t *testing.T) (dir string, env []string) {
 	t.Helper()
-	dir = t.TempDir()
 	script, err := os.ReadFile(filepath.Join(root, "hack/release-check.sh"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{
+	dir = folder(t, map[string]string{
 		"hack/release-check.sh": string(script),
 		"CHANGELOG.md":          "## [Unreleased]\n\n## [1.2.3] - 2026-01-02\n",
 		"catalog/semver.yaml":   "  - image: registry.example/op-bundle:v1.2.3\n",
@@ -94,13 +107,9 @@ func releaseTree(t *testing.T) (dir string, env []string) {
 		"config/scorecard/config.yaml":                             "    image: example.com/scorecard-test:v1\n    image: registry.example/op-scorecard:v1\n",
 		"config/olm/catalogsource.yaml":                            "  image: registry.example/op-catalog:v1\n",
 		"config/olm/clusterextension.yaml":                         "      ref: registry.example/op-catalog:v1\n",
-		"crane":                                                    "#!/bin/sh\necho \"GET https://registry.example/v2/: MANIFEST_UNKNOWN: manifest unknown\" >&2\nexit 1\n",
-	} {
-		file := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o700)); err != nil {
-			t.Fatal(err)
-		}
-	}
+		"crane": "#!/bin/sh\ncase $2 in *-scorecard:v1) echo sha256:2; exit 0;; esac\n" +
+			"echo \"GET https://registry.example/v2/: MANIFEST_UNKNOWN: manifest unknown\" >&2\nexit 1\n",
+	})
 	env = append(withoutMake(), "VERSION=1.2.3", "FOLLOWED=registry.example/op-catalog:v1", "SCORECARD=registry.example/op-scorecard:v1",
 		"IMAGES=registry.example/op:v1.2.3 registry.example/op-bundle:v1.2.3 registry.example/op-catalog:v1.2.3", "CRANE="+filepath.Join(dir, "crane"))
 	for _, args := range [][]string{
@@ -118,7 +127,8 @@ func releaseTree(t *testing.T) (dir string, env []string) {
 
 // TestReleaseCheck checks a tree that can be released, and changes of it that prevent that, each with the words that name it.
 func TestReleaseCheck(t *testing.T) {
-	const exists = "#!/bin/sh\ncase $2 in *bundle*) echo sha256:1; exit 0;; esac\necho MANIFEST_UNKNOWN >&2\nexit 1\n"
+	const exists = "#!/bin/sh\ncase $2 in *bundle* | *-scorecard:v1) echo sha256:1; exit 0;; esac\necho MANIFEST_UNKNOWN >&2\nexit 1\n"
+	const empty = "#!/bin/sh\necho MANIFEST_UNKNOWN >&2\nexit 1\n"
 	for name, c := range map[string]struct {
 		file, text string // A change of a file, committed with the tags moved to it.
 		env        []string
@@ -133,6 +143,10 @@ func TestReleaseCheck(t *testing.T) {
 		"an image that exists, alone":   {file: "crane", text: exists, args: []string{"images"}, words: "registry.example/op-bundle:v1.2.3 exists already"},
 		"the repair of the version":     {file: "crane", text: exists, env: []string{"RELEASE_REPAIR=1.2.3"}},
 		"the repair of another version": {file: "crane", text: exists, env: []string{"RELEASE_REPAIR=1.2.2"}, words: "RELEASE_REPAIR is 1.2.2"},
+		"a repair that is left behind":  {env: []string{"RELEASE_REPAIR=1.2.2"}, args: []string{"tree"}, words: "delete RELEASE_REPAIR"},
+		"no image of the scorecard":     {file: "crane", text: empty, words: "op-scorecard:v1, which the bundle names (MANIFEST_UNKNOWN): make scorecard-buildx"},
+		"a repair without a scorecard":  {file: "crane", text: empty, env: []string{"RELEASE_REPAIR=1.2.3"}, words: "make scorecard-buildx"},
+		"no scorecard, later":           {file: "crane", text: empty, args: []string{"tree"}},
 		"a registry that says nothing":  {file: "crane", text: "#!/bin/sh\necho UNAUTHORIZED >&2\nexit 1\n", words: "op-catalog:v1.2.3 exists is not known: UNAUTHORIZED"},
 		"another catalog for OLM v0":    {file: "config/olm/catalogsource.yaml", text: "  image: quay.io/other/op-catalog:v1\n", words: "config/olm/catalogsource.yaml does not name registry.example/op-catalog:v1"},
 		"a catalog that never changes":  {file: "config/olm/clusterextension.yaml", text: "      ref: registry.example/op-catalog:v1.2.3\n", words: "config/olm/clusterextension.yaml does not name"},
@@ -180,6 +194,7 @@ func TestReleaseOrder(t *testing.T) {
 	var workflow struct {
 		Jobs map[string]struct {
 			Needs any
+			If    string
 			Steps []struct{ Run string }
 		}
 	}
@@ -193,6 +208,9 @@ func TestReleaseOrder(t *testing.T) {
 	var got []string
 	if needs := workflow.Jobs["follow"].Needs; needs != "release" {
 		t.Errorf("the last job needs %v", needs)
+	}
+	if condition := workflow.Jobs["follow"].If; condition != "${{ !contains(github.ref_name, '-') }}" {
+		t.Errorf("the last job runs if %q, and no cluster follows a prerelease", condition)
 	}
 	for _, step := range slices.Concat(workflow.Jobs["release"].Steps, workflow.Jobs["follow"].Steps) {
 		args, isMake := strings.CutPrefix(step.Run, "make ")
@@ -226,5 +244,113 @@ func TestReleaseOrder(t *testing.T) {
 	}
 	if first := workflow.Jobs["release-check"].Steps; len(first) == 0 || first[len(first)-1].Run != "make release-check RELEASE_CHECK=tree" {
 		t.Errorf("the first job does not check the tree: %v", first)
+	}
+}
+
+// makeIn runs a target of the Makefile in a folder, with programs of the folder first.
+func makeIn(t *testing.T, dir string, env []string, args ...string) (string, error) {
+	t.Helper()
+	makefile, err := filepath.Abs(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "make", append([]string{"--no-print-directory", "-f", makefile}, args...)...)
+	cmd.Dir, cmd.Env = dir, slices.Concat(withoutMake(), []string{"PATH=" + dir + ":" + os.Getenv("PATH")}, env)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// TestReleaseDraft checks that a draft is made only for a version that has no release, and that a draft of before is used again.
+func TestReleaseDraft(t *testing.T) {
+	for name, c := range map[string]struct {
+		version, view string // view is what gh release view does.
+		fails         bool
+		words         string
+		created       bool
+	}{
+		"no release":        {"1.2.3", "echo 'release not found' >&2; exit 1", false, "called: release create v1.2.3 --draft --verify-tag ", true},
+		"a prerelease":      {"1.2.3-rc.1", "echo 'release not found' >&2; exit 1", false, "called: release create v1.2.3-rc.1 --draft --prerelease --verify-tag ", true},
+		"a draft":           {"1.2.3", "echo true", false, "v1.2.3 has a draft already", false},
+		"published":         {"1.2.3", "echo false", true, "v1.2.3 is published: raise VERSION", false},
+		"no answer":         {"1.2.3", "echo 'HTTP 502' >&2; exit 1", true, "whether v1.2.3 is published is not known: HTTP 502", false},
+		"an empty answer":   {"1.2.3", "exit 1", true, "is not known", false},
+		"a refused request": {"1.2.3", "echo 'HTTP 401: Bad credentials' >&2; exit 1", true, "Bad credentials", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := folder(t, map[string]string{
+				"CHANGELOG.md": "## [" + c.version + "] - 2026-01-02\n\nThe notes.\n\n## [1.2.2] - 2026-01-01\n\nEarlier.\n",
+				"gh":           "#!/bin/sh\nif [ $2 = view ]; then " + c.view + "; else echo \"called: $*\"; fi\n",
+			})
+			out, err := makeIn(t, dir, nil, "release-draft", "VERSION="+c.version)
+			if (err != nil) != c.fails || !strings.Contains(out, c.words) || strings.Contains(out, "called:") != c.created {
+				t.Errorf("%v, want %q in:\n%s", err, c.words, out)
+			}
+			notes, err := os.ReadFile(filepath.Join(dir, "dist/notes.md"))
+			if err != nil || strings.TrimSpace(string(notes)) != "The notes." {
+				t.Errorf("dist/notes.md: %v: %q", err, notes)
+			}
+		})
+	}
+}
+
+// TestRegistryLogin checks that the login is crane's, with the password by its input, and that a missing name or password is an error.
+func TestRegistryLogin(t *testing.T) {
+	dir := folder(t, map[string]string{
+		"hack/tools/crane/go.mod": "", "hack/tools/crane/go.sum": "",
+		"bin/crane": "#!/bin/sh\necho \"crane $*, password $(cat)\"\n",
+	})
+	before := time.Now().Add(-time.Hour) // Or make would build crane.
+	for _, name := range []string{"go.mod", "go.sum"} {
+		if err := os.Chtimes(filepath.Join(dir, "hack/tools/crane", name), before, before); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		user, password string
+		want           string
+		fails          bool
+	}{
+		"both":        {"me", "se cret", "crane auth login --username me --password-stdin registry.example, password se cret\n", false},
+		"no user":     {"", "secret", "REGISTRY_USER: is not set", true},
+		"no password": {"me", "", "REGISTRY_PASSWORD: is not set", true},
+	} {
+		out, err := makeIn(t, dir, []string{"REGISTRY_USER=" + c.user, "REGISTRY_PASSWORD=" + c.password}, "registry-login", "IMAGE_TAG_BASE=registry.example/me/op")
+		if (err != nil) != c.fails || !strings.Contains(out, c.want) || c.fails && strings.Contains(out, "auth login") || strings.Contains(out, "printenv") {
+			t.Errorf("%s: %v, want %q in:\n%s", name, err, c.want, out)
+		}
+	}
+}
+
+// TestCatalogNamesBundlesByDigest checks that the catalog of pushed bundles has the digest of each, and that a bundle that is not pushed is an error.
+func TestCatalogNamesBundlesByDigest(t *testing.T) {
+	script, err := os.ReadFile(filepath.Join(root, "hack/catalog.sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(template string) (string, error) {
+		dir := folder(t, map[string]string{
+			"hack/catalog.sh": string(script), "catalog/semver.yaml": template, "catalog.Dockerfile": "FROM scratch\n",
+			"bin/opm":   "#!/bin/sh\n[ $1 = validate ] || cat $4\n",
+			"bin/crane": "#!/bin/sh\ncase $2 in *:v1.*) echo sha256:${2##*.};; *) echo \"$2: MANIFEST_UNKNOWN\" >&2; exit 1;; esac\n",
+		})
+		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "hack/catalog.sh"))
+		cmd.Env = append(withoutMake(), "BUNDLE_REPOSITORY=registry.example:5000/op-bundle", "CATALOG_TEMPLATE=catalog/semver.yaml", "CATALOG_FROM=registry",
+			"OUT="+filepath.Join(dir, "dist"))
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return string(out), err
+		}
+		rendered, err := os.ReadFile(filepath.Join(dir, "dist/app-operator/catalog.yaml"))
+		return string(rendered), err
+	}
+	const template = "candidate:\n  bundles:\n  - image: other/op-bundle:v1.0.1\n  - image: other/op-bundle:v1.0.10\nstable:\n  bundles:\n  - image: other/op-bundle:v1.0.1\n"
+	const want = "candidate:\n  bundles:\n  - image: registry.example:5000/op-bundle@sha256:1\n  - image: registry.example:5000/op-bundle@sha256:10\n" +
+		"stable:\n  bundles:\n  - image: registry.example:5000/op-bundle@sha256:1\n"
+	got, err := run(template)
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if out, err := run(template + "  - image: other/op-bundle:v2.0.0\n"); err == nil || !strings.Contains(out, "op-bundle:v2.0.0: MANIFEST_UNKNOWN") {
+		t.Errorf("a bundle that is not pushed: %v:\n%s", err, out)
 	}
 }
