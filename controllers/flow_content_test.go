@@ -111,6 +111,54 @@ func TestFlowContentWaits(t *testing.T) {
 	})
 }
 
+// TestFlowContentOfOtherKeys has an App take defaults that use another key of the same ConfigMap: by a refresh, and with a change of its own. From then on
+// only the new key counts.
+func TestFlowContentOfOtherKeys(t *testing.T) {
+	const spec = `{"image":"nginx:1","replicas":1,"configRollout":"OnChange"}`
+	using := func(key string) string {
+		return fmt.Sprintf(`{"defaults":{"envs":[{"name":"A","valueFrom":{"configMapKeyRef":{"name":"shared","key":%q}}}]}}`, key)
+	}
+	for name, take := range map[string]func(*world){
+		"refresh":     func(w *world) { w.annotate("App", appv1.AnnotationRefresh, "1") },
+		"other image": func(w *world) { w.setSpec("App", strings.Replace(spec, "nginx:1", "nginx:2", 1)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			shared := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "shared"}, Data: map[string]string{"a": "1", "b": "1", "c": "1"}}
+			w := newWorld(t, newStored(t, kindNamed(t, "App"), spec), shared)
+			w.setDefaults("platform", using("a"))
+			settle := func() {
+				w.readContent(false)
+				w.settle("App")
+				w.makeAvailable()
+				w.settle("App")
+			}
+			set := func(key string) (replaced bool) {
+				before := w.deployment().Spec.Template
+				w.read(shared)
+				shared.Data[key] += "1"
+				w.update(shared)
+				settle()
+				return !equality.Semantic.DeepEqual(before, w.deployment().Spec.Template)
+			}
+			settle()
+			first := w.recordedContent().Objects["ConfigMap/shared"]
+			w.setDefaults("platform", using("b"))
+			settle()
+			take(w)
+			settle()
+			if got := w.recordedContent().Objects["ConfigMap/shared"]; first == "" || got == "" || got == first {
+				t.Errorf("the sum of key a is %q, and that of key b %q", first, got)
+			}
+			if set("c") || set("a") {
+				t.Error("a key that no container uses replaces the pods")
+			}
+			if !set("b") {
+				t.Error("the key in use replaces no pods")
+			}
+		})
+	}
+}
+
 // TestFlowMissingContent creates a resource before the objects that its pods use. Those that pods cannot start without replace no pods when
 // they appear; optional ones do, and replace none when they are deleted.
 func TestFlowMissingContent(t *testing.T) {

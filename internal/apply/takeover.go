@@ -218,7 +218,7 @@ func (r *run) planTransfer(p *objectPlan, live client.Object) (*transfer, error)
 			ours, t.ours = entry, set
 			continue
 		}
-		part := p.partToTransfer(entry, set, stated, roots, lists)
+		part := p.partToTransfer(live, entry, set, stated, roots, lists)
 		seized, handed = seized.Union(part), handed || !part.Empty()
 		if rest := set.Difference(part); !rest.Empty() {
 			if err := fields.EncodeManaged(&entry, rest); err != nil {
@@ -262,10 +262,10 @@ func (r *run) listsToTransfer(p *objectPlan, live client.Object) []fieldpath.Pat
 
 // partToTransfer returns which of the fields that another manager's entry has become ours alone. excluded are the roots of fields that cannot
 // stay, lists are the lists that are ours.
-func (p *objectPlan) partToTransfer(entry metav1.ManagedFieldsEntry, set, stated *fieldpath.Set, excluded, lists []fieldpath.Path) *fieldpath.Set {
+func (p *objectPlan) partToTransfer(live client.Object, entry metav1.ManagedFieldsEntry, set, stated *fieldpath.Set, excluded, lists []fieldpath.Path) *fieldpath.Set {
 	part := fields.ForeignItems(set, stated, lists).Union(fields.SelectBelow(set, excluded)).Union(p.inheritedTemplate(entry, set))
 	switch {
-	case p.claim.takesOver() && fields.CreatedByController(entry, set):
+	case p.claim.takesOver() && isOfEarlierOperator(live, entry, set):
 		part = set
 	case p.claim.takesOver() || p.moves:
 		part = part.Union(set.Intersection(stated))
@@ -274,6 +274,13 @@ func (p *objectPlan) partToTransfer(entry metav1.ManagedFieldsEntry, set, stated
 		part = part.Difference(fields.SelectBelow(part, templateRoot))
 	}
 	return part
+}
+
+// isOfEarlierOperator reports whether an entry with a set of fields is of an operator that created the live object for its controller, a resource
+// of our group. A reference to an owner that is no controller proves nothing: any client may have set it.
+func isOfEarlierOperator(live client.Object, entry metav1.ManagedFieldsEntry, set *fieldpath.Set) bool {
+	controller := metav1.GetControllerOf(live)
+	return controller != nil && children.IsOfOurGroup(controller) && fields.CreatedByController(entry, set, controller.UID)
 }
 
 // excludedFields returns the roots of the live fields that exclude stated ones, and all fields below these roots.

@@ -66,6 +66,19 @@ func (c *routedClient) List(ctx context.Context, list client.ObjectList, opts ..
 	return nil
 }
 
+// Create implements client.Client.
+func (c *routedClient) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
+	s := c.kinds.byType[reflect.TypeOf(obj)]
+	if s == nil {
+		return c.Client.Create(ctx, obj, opts...)
+	}
+	if own := c.clientOf(s); own != nil {
+		return own.Create(ctx, obj, opts...)
+	}
+	// Without a watch there is nothing to wait for.
+	return c.Client.Create(ctx, obj, append(opts, client.DisableReadYourWritesConsistency)...)
+}
+
 // Patch implements client.Client.
 func (c *routedClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 	s := c.kinds.byType[reflect.TypeOf(obj)]
@@ -75,7 +88,6 @@ func (c *routedClient) Patch(ctx context.Context, obj client.Object, patch clien
 	if own := c.clientOf(s); own != nil {
 		return own.Patch(ctx, obj, patch, opts...)
 	}
-	// Without a watch there is nothing to wait for.
 	return c.Client.Patch(ctx, obj, patch, append(opts, client.DisableReadYourWritesConsistency)...)
 }
 

@@ -2,9 +2,13 @@ package clusterkinds
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,6 +39,57 @@ func TestListsDoNotWait(t *testing.T) {
 	for _, opts := range asked {
 		if opts.Namespace != "web" || !opts.DisableReadYourWritesConsistency {
 			t.Errorf("a list has the options %+v", opts)
+		}
+	}
+}
+
+// TestWritesOfOptionalKinds writes objects of an optional kind and of another one. Those of a watched kind go to the client of its own cache: the
+// manager's client would watch the kind in the manager's cache. Without a watch, a write waits for none.
+func TestWritesOfOptionalKinds(t *testing.T) {
+	var asked []string
+	writer := func(name string) client.WithWatch {
+		note := func(verb string, obj client.Object, waits bool) error {
+			asked = append(asked, fmt.Sprintf("%s: %s %T, waits %t", name, verb, obj, waits))
+			return nil
+		}
+		return interceptor.NewClient(nil, interceptor.Funcs{
+			Create: func(_ context.Context, _ client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+				return note("create", obj, !(&client.CreateOptions{}).ApplyOptions(opts).DisableReadYourWritesConsistency)
+			},
+			Patch: func(_ context.Context, _ client.WithWatch, obj client.Object, _ client.Patch, opts ...client.PatchOption) error {
+				return note("patch", obj, !(&client.PatchOptions{}).ApplyOptions(opts).DisableReadYourWritesConsistency)
+			},
+			Delete: func(_ context.Context, _ client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+				return note("delete", obj, !(&client.DeleteOptions{}).ApplyOptions(opts).DisableReadYourWritesConsistency)
+			},
+		})
+	}
+	w, route := newWorld(t), &gatewayv1.HTTPRoute{}
+	c := w.Client(writer("manager"))
+	for _, step := range []struct {
+		phase phase
+		obj   client.Object
+		want  string
+	}{
+		{missing, route, "manager: VERB *v1.HTTPRoute, waits false"},
+		{watched, route, "own: VERB *v1.HTTPRoute, waits true"},
+		{watched, &autoscalingv2.HorizontalPodAutoscaler{}, "manager: VERB *v2.HorizontalPodAutoscaler, waits true"},
+	} {
+		if w.route().phase = step.phase; step.phase == watched {
+			w.route().objects = &objects{client: writer("own")}
+		}
+		for verb, write := range map[string]func() error{
+			"create": func() error { return c.Create(t.Context(), step.obj) },
+			"patch":  func() error { return c.Patch(t.Context(), step.obj, client.RawPatch(types.JSONPatchType, nil)) },
+			"delete": func() error { return c.Delete(t.Context(), step.obj) },
+		} {
+			asked = nil
+			if err := write(); err != nil {
+				t.Fatal(err)
+			}
+			if want := strings.Replace(step.want, "VERB", verb, 1); !slices.Equal(asked, []string{want}) {
+				t.Errorf("%s: the requests are %q, want %q", step.phase, asked, want)
+			}
 		}
 	}
 }

@@ -93,8 +93,9 @@ type Watch struct {
 // owner is the state of a resource that follows content.
 type owner struct {
 	objects []Object
-	// waiting is since when new content waits, specChanged since when a new spec does.
+	// waiting is since when new content waits, specChanged since when the spec of a generation does.
 	waiting, specChanged time.Time
+	generation           int64
 	// stuck is true where the pods are in trouble, so that new content is tried at once.
 	stuck bool
 }
@@ -283,8 +284,8 @@ func (w *Watch) Settle(name Owner, waits, stuck bool) {
 // SpecPause is how long a new spec of a resource that follows content waits for ConfigMaps of the same apply.
 const SpecPause = time.Second
 
-// PauseSpec returns how long a new spec still has to wait, 0 if there is none.
-func (w *Watch) PauseSpec(name Owner, changed bool) time.Duration {
+// PauseSpec returns how long a new spec still has to wait, 0 if there is none. Each generation of a changed spec waits once.
+func (w *Watch) PauseSpec(name Owner, generation int64, changed bool) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	known := w.owners[name]
@@ -294,8 +295,8 @@ func (w *Watch) PauseSpec(name Owner, changed bool) time.Duration {
 	case !changed:
 		known.specChanged = time.Time{}
 		return 0
-	case known.specChanged.IsZero():
-		known.specChanged = now
+	case known.specChanged.IsZero(), known.generation != generation:
+		known.specChanged, known.generation = now, generation
 		return SpecPause
 	default:
 		return max(0, known.specChanged.Add(SpecPause).Sub(now))

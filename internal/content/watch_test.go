@@ -193,20 +193,21 @@ func TestTroubleOfANamespace(t *testing.T) {
 	}
 }
 
-// TestPauseSpec has a new spec wait once.
+// TestPauseSpec has each generation of a new spec wait once, also after one that was refused.
 func TestPauseSpec(t *testing.T) {
 	w, clk, _, _ := newWatch()
 	w.setObjects(web, []Object{settings})
 	for i, step := range []struct {
-		after   time.Duration
-		changed bool
-		want    time.Duration
+		after      time.Duration
+		generation int64
+		changed    bool
+		want       time.Duration
 	}{
-		{0, false, 0}, {0, true, SpecPause}, {SpecPause / 2, true, SpecPause / 2}, {SpecPause / 2, true, 0}, {time.Hour, true, 0},
-		{0, false, 0}, {0, true, SpecPause},
+		{0, 1, false, 0}, {0, 1, true, SpecPause}, {SpecPause / 2, 1, true, SpecPause / 2}, {SpecPause / 2, 1, true, 0}, {time.Hour, 1, true, 0},
+		{10 * time.Minute, 2, true, SpecPause}, {SpecPause, 2, true, 0}, {0, 2, false, 0}, {0, 2, true, SpecPause},
 	} {
 		clk.SetTime(clk.Now().Add(step.after))
-		if got := w.PauseSpec(web, step.changed); got != step.want {
+		if got := w.PauseSpec(web, step.generation, step.changed); got != step.want {
 			t.Errorf("step %d: %s, want %s", i, got, step.want)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
@@ -244,14 +245,16 @@ func TestMade(t *testing.T) {
 	)
 	for _, c := range []struct {
 		entry metav1.ManagedFieldsEntry
+		owner types.UID
 		want  bool
 	}{
-		{fieldtest.Entry("tutorial", fieldtest.Update, "", owners), true},
-		{fieldtest.Entry("kubectl-edit", fieldtest.Update, "", labels), false},
-		{fieldtest.Entry("app-operator/app", fieldtest.Apply, "", owners), false},
+		{fieldtest.Entry("tutorial", fieldtest.Update, "", owners), "1", true},
+		{fieldtest.Entry("kubectl-create", fieldtest.Update, "", owners), "2", false},
+		{fieldtest.Entry("kubectl-edit", fieldtest.Update, "", labels), "1", false},
+		{fieldtest.Entry("app-operator/app", fieldtest.Apply, "", owners), "1", false},
 	} {
-		if got := fields.CreatedByController(c.entry, fields.DecodeManaged(c.entry)); got != c.want {
-			t.Errorf("made by %s is %t, want %t", c.entry.Manager, got, c.want)
+		if got := fields.CreatedByController(c.entry, fields.DecodeManaged(c.entry), c.owner); got != c.want {
+			t.Errorf("made by %s for %s is %t, want %t", c.entry.Manager, c.owner, got, c.want)
 		}
 	}
 }

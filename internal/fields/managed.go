@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
@@ -106,12 +107,9 @@ func OwnsName(live client.Object, manager, name string) bool {
 	})
 }
 
-// CreatedByController reports whether the manager of the fields created the object as a controller: by plain updates, with an owner
-// reference.
-func CreatedByController(entry metav1.ManagedFieldsEntry, fields *fieldpath.Set) bool {
+// CreatedByController reports whether the manager of the fields created the object for the owner with a UID: by plain updates, with the
+// reference to that owner.
+func CreatedByController(entry metav1.ManagedFieldsEntry, fields *fieldpath.Set, owner types.UID) bool {
 	return entry.Operation == metav1.ManagedFieldsOperationUpdate &&
-		!fields.WithPrefix(ownersPath[0]).WithPrefix(ownersPath[1]).Empty()
+		fields.Has(fieldpath.MakePathOrDie("metadata", "ownerReferences", fieldpath.KeyByFields("uid", string(owner))))
 }
-
-// ownersPath is the field whose Update owner made an object as a controller.
-var ownersPath = fieldpath.MakePathOrDie("metadata", "ownerReferences")

@@ -107,7 +107,7 @@ func (c *collector) addAnnotations(annotations map[string]string) {
 	}
 }
 
-// addPodSpec adds the attributes of CSI volumes, the options of flexVolumes, and the private values of the containers.
+// addPodSpec adds the attributes of CSI volumes, the options of FlexVolume, and the private values of the containers.
 func (c *collector) addPodSpec(pod *corev1.PodSpec) {
 	for i := range pod.Volumes {
 		if csi := pod.Volumes[i].CSI; csi != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -114,7 +115,7 @@ func (c decider) decideContent(chosen *builtSpec) (contentDecision, *need) {
 		made.trouble = reconciler.ReasonAndMessage{Reason: appv1.ReasonTooManyReferences, Message: messageTooManyReferences}
 		return made, nil
 	}
-	replaced := c.seen.Object == nil || chosen.specChanged
+	replaced := c.seen.Object == nil || chosen.specChanged || c.changesInputs(chosen)
 	read := c.seen.content
 	if read == nil {
 		return made, &need{content: &contentNeed{
@@ -141,6 +142,21 @@ func (c decider) decideContent(chosen *builtSpec) (contentDecision, *need) {
 		made.changed = nil
 	}
 	return made, nil
+}
+
+// changesInputs reports whether the chosen inputs make another pod template of the present spec than the recorded ones, as after a refresh or in a
+// wave. The content is left out.
+func (c decider) changesInputs(chosen *builtSpec) bool {
+	made := c.seen.Object
+	if chosen.inCanary {
+		made = c.seen.canary.object
+	}
+	recorded, err := inputsOf(made)
+	if recorded.Config = chosen.inputs.Config; err != nil || recorded.SameTemplate(&chosen.inputs) {
+		return false
+	}
+	was, errs := c.buildWorkload(recorded)
+	return recorded.Kept || len(errs) > 0 || !equality.Semantic.DeepEqual(was.Template, chosen.workload.Template)
 }
 
 // contentReader reads the content that decideSpec needs.
@@ -170,7 +186,7 @@ func readContent(ctx context.Context, watch *content.Watch, in *Input, seen *Obs
 	if len(r.unwatched) > 0 && len(r.watchedRefs()) == 0 {
 		return r.contentRead, nil
 	}
-	if pause := watch.PauseSpec(owner, ask.specChanged && !in.Paused && len(ask.refs) > 0); pause > 0 {
+	if pause := watch.PauseSpec(owner, in.Owner.GetGeneration(), ask.specChanged && !in.Paused && len(ask.refs) > 0); pause > 0 {
 		return nil, &reconciler.PostponedError{After: pause}
 	}
 	if err := r.readDue(ctx); err != nil {
@@ -231,7 +247,7 @@ func (r contentReader) readDue(ctx context.Context) error {
 		ref := &refs[i]
 		known, follows := r.need.recorded.Objects[ref.ID()]
 		trusted := ""
-		if follows && !r.need.specChanged && !r.need.inCanary {
+		if follows && !r.need.replaced && !r.need.inCanary { // New pods may use other keys of the same version.
 			trusted = statusVersion(r.in, ref)
 		}
 		object := contentObject(r.in.Owner.GetNamespace(), ref)

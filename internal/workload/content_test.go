@@ -47,6 +47,59 @@ func TestNoteTrouble(t *testing.T) {
 	}
 }
 
+// TestReplacedByInputs has the inputs of the pods change without a change of the spec: the content that new pods use is read, unless the pod template
+// stays.
+func TestReplacedByInputs(t *testing.T) {
+	using := func(key string) resource.DefaultsRecord {
+		source := &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "shared"}, Key: key}}
+		fields := appv1.Defaults{Envs: []corev1.EnvVar{{Name: "A", ValueFrom: source}}}
+		return resource.TakeDefaults(&resource.PresentDefaults{Fields: &fields}, resource.AppSpec(newWebApp()))
+	}
+	for name, c := range map[string]struct {
+		recorded resource.BuildInputs
+		refresh  string
+		wave     resource.Wave
+		canary   bool
+		want     bool
+	}{
+		"no change":                         {recorded: resource.BuildInputs{Defaults: using("b")}},
+		"other defaults, which wait":        {recorded: resource.BuildInputs{Defaults: using("a")}},
+		"a refresh that changes nothing":    {recorded: resource.BuildInputs{Defaults: using("b")}, refresh: "1"},
+		"a refresh":                         {recorded: resource.BuildInputs{Defaults: using("a")}, refresh: "1", want: true},
+		"a refresh that takes the template": {recorded: resource.BuildInputs{Defaults: using("b"), Kept: true}, refresh: "1", want: true},
+		"a wave":                            {recorded: resource.BuildInputs{Defaults: using("a")}, wave: resource.Wave{Number: 1, At: metav1.Unix(1e9, 0)}, want: true},
+		"a canary":                          {recorded: resource.BuildInputs{Defaults: using("a")}, canary: true},
+		"a canary, and a refresh":           {recorded: resource.BuildInputs{Defaults: using("a")}, canary: true, refresh: "1", want: true},
+	} {
+		s := newSituation(t)
+		if c.canary {
+			s = newCanarySituation(t)
+		}
+		s.app.Spec.ConfigRollout = appv1.ConfigRolloutOnChange
+		c.recorded.Rendering = resource.RenderingLatest
+		live := appliedDeployment(t, s.app, c.recorded)
+		if c.canary {
+			s.run(t, "nginx:2", func(in *resource.BuildInputs) { *in = c.recorded })
+		} else {
+			s.seen.Object = live
+		}
+		s.app.Annotations = map[string]string{appv1.AnnotationRefresh: c.refresh}
+		s.seen.today.Defaults = using("b")
+		before := statusOf(s.app)
+		before.Defaults.Defaults = &appv1.DefaultsInUse{Digest: c.recorded.Defaults.Digest()}
+		in := NewServedInput(resource.KindApp, s.app, resource.AppSpec(s.app), false, nil, nil, before)
+		in.wave = c.wave
+		_, ask, err := decider{compare: s.compare, in: in, seen: s.seen}.buildPresent()
+		if err != nil || ask == nil || ask.content == nil {
+			t.Errorf("%s: %+v, %v", name, ask, err)
+			continue
+		}
+		if got := ask.content; got.replaced != c.want || got.specChanged || got.inCanary != c.canary {
+			t.Errorf("%s: %+v, want replaced %t", name, got, c.want)
+		}
+	}
+}
+
 // TestRolloutState has the states of a Deployment: new content waits for a rollout, unless its pods are in trouble.
 func TestRolloutState(t *testing.T) {
 	deployment := func(updated, available int32, conditions ...appsv1.DeploymentCondition) *appsv1.Deployment {

@@ -241,7 +241,7 @@ func (l *Records) RememberReplaced(key Key, owner types.UID, pods *int32) {
 	l.dropOwner(key)
 }
 
-// dropOwner drops the owner of a workload of which nothing is remembered: a CloudManager can rename its components for ever. l.mu is held.
+// dropOwner drops the owner of a workload without a memory: a CloudManager can rename its components for ever. l.mu is held.
 func (l *Records) dropOwner(key Key) {
 	_, recorded := l.records.Get(key.Owner.Namespace, key)
 	_, declined := l.declined[key]

@@ -207,6 +207,6 @@ func TestRecordsOfAnotherOwner(t *testing.T) {
 	l.RememberReplaced(key, "3", ptr.To[int32](1))
 	l.RememberReplaced(key, "3", nil)
 	if len(l.owners) > 0 {
-		t.Error("a workload of which nothing is remembered has an owner")
+		t.Error("a workload without a memory has an owner")
 	}
 }
