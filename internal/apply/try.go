@@ -133,8 +133,7 @@ func (r *run) tryAdoption(ctx context.Context, t *trial, unplanned []error, news
 	return nil
 }
 
-// tryWhole withholds all new parts if the API server refuses one of them, and the claims alone if it forbids an object that is recreated for them: a claim
-// cannot shrink again. The first write needs no dry run.
+// tryWhole withholds all new parts if the API server refuses one of them. The first write needs no dry run.
 func (r *run) tryWhole(ctx context.Context, t *trial) error {
 	t.putServicesFirst(r.req)
 	first := true
@@ -152,18 +151,9 @@ func (r *run) tryWhole(ctx context.Context, t *trial) error {
 		case Refused(err):
 			t.noteRefusal(err)
 			return nil
-		case isForbidden(err) && r.req.Objects[i].Replace:
-			t.withholdClaims(r.req)
 		}
 	}
 	return nil
-}
-
-// withholdClaims withholds the PersistentVolumeClaims.
-func (t *trial) withholdClaims(req *Request) {
-	for i := range req.Objects {
-		t.withheld[i] = t.withheld[i] || volumeClaim(req.Objects[i].Desired)
-	}
 }
 
 // tryObject is the dry run of one object. The error of a webhook that supports no dry runs does not count.
