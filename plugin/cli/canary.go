@@ -32,10 +32,11 @@ func (r *root) promoteCommand() *cobra.Command {
 				annotation: appv1.AnnotationPromote, question: "Promote the canary of %s, image %s? All pods are replaced.",
 				done: "promoted", needsReady: !force,
 			}
-			if err := r.stepCanary(ctx, c, t, &step, yes); err != nil {
+			done, err := r.stepCanary(ctx, c, t, &step, yes)
+			if err != nil {
 				return err
 			}
-			return r.waitForTargets(ctx, c, wait, t)
+			return r.waitForWritten(ctx, c, wait, done)
 		}),
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "Do not ask.")
@@ -54,7 +55,8 @@ func (r *root) abortCommand() *cobra.Command {
 			step := canaryStep{
 				annotation: appv1.AnnotationAbort, question: "Remove the canary of %s, image %s? The pods of before stay.", done: "aborted",
 			}
-			return r.stepCanary(ctx, c, t, &step, yes)
+			_, err := r.stepCanary(ctx, c, t, &step, yes)
+			return err
 		}),
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "Do not ask.")
@@ -62,23 +64,23 @@ func (r *root) abortCommand() *cobra.Command {
 }
 
 // stepCanary asks the user, and then sets the annotation of a step to the UID of the canary that the user was asked about.
-func (r *root) stepCanary(ctx context.Context, c *clients, t target, step *canaryStep, yes bool) error {
+func (r *root) stepCanary(ctx context.Context, c *clients, t target, step *canaryStep, yes bool) (written, error) {
 	if err := refuseTask(t, messageNoCanary); err != nil {
-		return err
+		return written{}, err
 	}
 	if !t.kind.Holds {
-		return fmt.Errorf("%s %s has no canary; only resources of the kinds %s can", t.kind.Name, t.name, view.NameKinds("and", view.CanBeHeld))
+		return written{}, fmt.Errorf("%s %s has no canary; only resources of the kinds %s can", t.kind.Name, t.name, view.NameKinds("and", view.CanBeHeld))
 	}
 	now, err := c.clientOf(t.kind, t.namespace).getResource(ctx, t.name)
 	if err != nil {
-		return inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
+		return written{}, inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
 	}
 	if err := checkCanary(&now, t, step); err != nil {
-		return err
+		return written{}, err
 	}
 	asked := now.Canary
 	if err := r.askConfirmation(ctx, yes, fmt.Sprintf(step.question, now.ObjectName(), view.CleanText(asked.Image))); err != nil {
-		return err
+		return written{}, err
 	}
 	resource, err := c.changeResource(ctx, t, func(now *view.Resource) (map[string]any, error) {
 		if err := checkSameCanary(now, t, asked.UID); err != nil {
@@ -90,10 +92,10 @@ func (r *root) stepCanary(ctx context.Context, c *clients, t target, step *canar
 		return map[string]any{"metadata": map[string]any{"annotations": map[string]any{step.annotation: string(asked.UID)}}}, nil
 	})
 	if err != nil && !errors.Is(err, errUnchanged) {
-		return err
+		return written{}, err
 	}
 	r.printf("the canary of %s is %s%s\n", resource.ObjectName(), step.done, takesEffect(resource))
-	return nil
+	return writtenNow(t, resource, err), nil
 }
 
 // checkSameCanary returns an error if a resource has another canary than the user was asked about, or none.

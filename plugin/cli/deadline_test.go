@@ -44,7 +44,7 @@ func TestReadsOfWaitsEnd(t *testing.T) {
 			return r.untilAdopted(ctx, c, named, &view.Resource{}, time.Minute)
 		},
 		"refresh": func(ctx context.Context, r *root, c *clients) error {
-			return r.waitRefreshed(ctx, c, named, "6", false)
+			return r.waitRefreshed(ctx, c, &written{target: named, version: "6"}, false)
 		},
 		"run": func(ctx context.Context, r *root, c *clients) error {
 			_, err := (&runFollower{root: r, c: c, job: &batchv1.Job{ObjectMeta: objectMeta("web-run-x")}}).readState(ctx, time.Minute)

@@ -42,7 +42,8 @@ func (r *root) holdCommand() *cobra.Command {
 			if err := r.askConfirmation(ctx, yes, fmt.Sprintf("Hold %s %s at %s? The pods restart if they are others.", t.kind.Name, t.name, at)); err != nil {
 				return err
 			}
-			return r.annotateHold(ctx, c, t, replicaSet, at)
+			_, err = r.annotateHold(ctx, c, t, replicaSet, at)
+			return err
 		}),
 	}
 	cmd.Flags().StringVar(&to, "to", appv1.HoldLastGood, "What to run: "+appv1.HoldLastGood+", the number of a revision, or the name of a ReplicaSet.")
@@ -64,10 +65,11 @@ func (r *root) unholdCommand() *cobra.Command {
 			if err := r.askConfirmation(ctx, yes, fmt.Sprintf("Let the spec of %s %s take effect? The pods may restart.", t.kind.Name, t.name)); err != nil {
 				return err
 			}
-			if err := r.annotateHold(ctx, c, t, "", ""); err != nil {
+			done, err := r.annotateHold(ctx, c, t, "", "")
+			if err != nil {
 				return err
 			}
-			return r.waitForTargets(ctx, c, wait, t)
+			return r.waitForWritten(ctx, c, wait, done)
 		}),
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "Do not ask.")
@@ -147,7 +149,7 @@ func canHold(rev *view.Revision, t target) error {
 }
 
 // annotateHold sets the annotation to a value, or removes it for an empty one. at is the value in words.
-func (r *root) annotateHold(ctx context.Context, c *clients, t target, value, at string) error {
+func (r *root) annotateHold(ctx context.Context, c *clients, t target, value, at string) (written, error) {
 	done, already := "held at "+at, "held at "+value+" already"
 	if value == "" {
 		done, already = "no longer held", "not held"
@@ -164,11 +166,11 @@ func (r *root) annotateHold(ctx context.Context, c *clients, t target, value, at
 	})
 	if errors.Is(err, errUnchanged) {
 		r.printf("%s is %s\n", resource.ObjectName(), already)
-		return nil
+		return writtenNow(t, resource, err), nil
 	}
 	if err != nil {
-		return err
+		return written{}, err
 	}
 	r.printf("%s %s%s\n", resource.ObjectName(), done, takesEffect(resource))
-	return nil
+	return writtenNow(t, resource, nil), nil
 }

@@ -26,7 +26,8 @@ func (r *root) pauseCommand(pause bool) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for _, t := range targets {
+			all := make([]written, len(targets))
+			for i, t := range targets {
 				resource, err := c.changeResource(cmd.Context(), t, func(now *view.Resource) (map[string]any, error) {
 					spec := pauseFields(now, pause)
 					if len(spec) == 0 {
@@ -34,6 +35,7 @@ func (r *root) pauseCommand(pause bool) *cobra.Command {
 					}
 					return map[string]any{"spec": spec}, nil
 				})
+				all[i] = writtenNow(t, resource, err)
 				if err := r.reportChange(resource, err, done); err != nil {
 					return err
 				}
@@ -41,7 +43,7 @@ func (r *root) pauseCommand(pause bool) *cobra.Command {
 					fmt.Fprintf(r.Err, messagePausedRuns, resource.ObjectName(), t.commandLine("suspend"))
 				}
 			}
-			return r.waitForTargets(cmd.Context(), c, wait, targets...)
+			return r.waitForWritten(cmd.Context(), c, wait, all...)
 		},
 	}
 	if !pause {

@@ -131,7 +131,7 @@ func (r *root) refreshTargets(ctx context.Context, c *clients, targets []target,
 	value := time.Now().UTC().Format(time.RFC3339)
 	for start := 0; start < len(targets); start += size {
 		wave := targets[start:min(start+size, len(targets))]
-		versions := make([]string, len(wave)) // Empty for a resource that is left out.
+		all := make([]written, len(wave)) // Without a version for a resource that is left out.
 		for i, t := range wave {
 			resource, err := c.changeResource(ctx, t, func(*view.Resource) (map[string]any, error) {
 				return map[string]any{"metadata": map[string]any{"annotations": map[string]any{appv1.AnnotationRefresh: value}}}, nil
@@ -143,17 +143,17 @@ func (r *root) refreshTargets(ctx context.Context, c *clients, targets []target,
 			if err != nil {
 				return withRest(err, len(targets)-start-i, len(targets)) // With the one that has failed.
 			}
-			versions[i] = resource.ObjectMeta.ResourceVersion
+			all[i] = writtenNow(t, resource, nil)
 			r.printf("%s refreshed%s\n", resource.ObjectName(), r.refreshTakesEffect(resource, t))
 		}
 		if !o.wait && o.wave == "" {
 			continue
 		}
-		for i, t := range wave {
-			if versions[i] == "" {
+		for i := range all {
+			if all[i].version == "" {
 				continue
 			}
-			if err := r.waitRefreshed(ctx, c, t, versions[i], o.all); err != nil {
+			if err := r.waitRefreshed(ctx, c, &all[i], o.all); err != nil {
 				return withRest(err, len(targets)-start-len(wave), len(targets))
 			}
 		}
@@ -182,13 +182,11 @@ func withRest(err error, left, all int) error {
 	return fmt.Errorf("%w%s", err, rest)
 }
 
-// staleFor is for how long a status that has not changed since a refresh may be a status from before.
-const staleFor = 15 * time.Second
-
-// waitRefreshed waits until nothing waits for a resource any more, and it is ready. The annotation is no change of the generation,
-// so that a status from before looks like a status from after: in the version of the refresh, a stalled resource may not have been looked at yet. With
-// passCanaries, a resource whose canary is ready, or has no pods, and waits for its promotion is left with a line: other resources do not wait for it.
-func (r *root) waitRefreshed(ctx context.Context, c *clients, t target, version string, passCanaries bool) error {
+// waitRefreshed waits until nothing waits for a resource any more, and it is ready. While its status may be from before the refresh, a stalled resource may
+// not have been looked at yet. With passCanaries, a resource whose canary is ready, or has no pods, and waits for its promotion is left with a line: other
+// resources do not wait for it.
+func (r *root) waitRefreshed(ctx context.Context, c *clients, refresh *written, passCanaries bool) error {
+	t := refresh.target
 	h, began, again := c.clientOf(t.kind, t.namespace), time.Now(), r.newRetrier(t.String(), defaultWait.timeout)
 	for {
 		bounded, end := again.boundRead(ctx)
@@ -205,7 +203,7 @@ func (r *root) waitRefreshed(ctx context.Context, c *clients, t target, version 
 		if err != nil {
 			return defaultWait.readError(t, err)
 		}
-		stalled, seen := now.State() == view.StateStalled, now.ObjectMeta.ResourceVersion != version || time.Since(began) > staleFor
+		stalled, seen := now.State() == view.StateStalled, !refresh.isStale(&now)
 		if !now.CanRefresh() && !stalled || stalled && seen || now.State() == view.StateDeleting || now.Paused || now.HeldAt() != "" {
 			break
 		}
@@ -220,5 +218,5 @@ func (r *root) waitRefreshed(ctx context.Context, c *clients, t target, version 
 			return ctx.Err()
 		}
 	}
-	return r.waitFor(ctx, c, t, defaultWait)
+	return r.waitFor(ctx, c, t, waitAfter(refresh))
 }

@@ -41,12 +41,13 @@ func (r *root) restartCommand() *cobra.Command {
 			if err := r.askConfirmation(cmd.Context(), yes, "Replace the pods of "+message.Count(len(targets), "resource")+"?"); err != nil {
 				return err
 			}
-			for _, t := range targets {
-				if err := r.restartResource(cmd.Context(), c, t); err != nil {
+			all := make([]written, len(targets))
+			for i, t := range targets {
+				if all[i], err = r.restartResource(cmd.Context(), c, t); err != nil {
 					return err
 				}
 			}
-			return r.waitForTargets(cmd.Context(), c, wait, targets...)
+			return r.waitForWritten(cmd.Context(), c, wait, all...)
 		},
 	}
 	cmd.Flags().BoolVar(&wait, "wait", false, "Wait until they are ready.")
@@ -54,17 +55,17 @@ func (r *root) restartCommand() *cobra.Command {
 	return cmd
 }
 
-// restartResource replaces the pods of a resource's workloads.
-func (r *root) restartResource(ctx context.Context, c *clients, t target) error {
+// restartResource replaces the pods of a resource's workloads. The result has the version of the resource from before.
+func (r *root) restartResource(ctx context.Context, c *clients, t target) (written, error) {
 	now, err := c.clientOf(t.kind, t.namespace).getResource(ctx, t.name)
 	if err != nil {
-		return inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
+		return written{}, inWords(err, "get", t.kind.Name+" "+t.name, t.namespace)
 	}
 	done, err := c.restartWorkloads(ctx, t, &now)
 	for _, w := range done {
 		r.printf("%s %s/%s restarted\n", w.kind, t.namespace, w.name)
 	}
-	return err
+	return writtenNow(t, &now, err), err
 }
 
 // restarted is a workload whose pods are replaced.

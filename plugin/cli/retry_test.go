@@ -128,7 +128,9 @@ func TestOtherWaitsGoOn(t *testing.T) {
 		}, "takes over nothing", 1},
 		"an adoption, too late": {100, leaving(), func(r *root, c *clients) error { return r.untilAdopted(t.Context(), c, named, &view.Resource{}, 0) },
 			"web has not taken over its objects after 0s: get App web in shop: it starts. The annotation", 0},
-		"a refresh": {1, stalled("7"), func(r *root, c *clients) error { return r.waitRefreshed(t.Context(), c, named, "6", false) }, "is stalled", 1},
+		"a refresh": {1, stalled("7"), func(r *root, c *clients) error {
+			return r.waitRefreshed(t.Context(), c, &written{target: named, version: "6"}, false)
+		}, "is stalled", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFakeServer(t, map[string]runtime.Object{"apps/web": c.app})
@@ -154,7 +156,7 @@ func TestRunSurvivesLostServer(t *testing.T) {
 		reads  int
 		want   string
 	}{
-		"longer than some tries": {runTries + 1, unavailable, time.Minute, runTries + 2, ""},
+		"longer than some tries": {6, unavailable, time.Minute, 7, ""},
 		"too long":               {100, unavailable, time.Second, 2, "it starts"},
 		"a refusal":              {100, forbidden, time.Minute, 1, "you may not get Job web-run-x"},
 	} {

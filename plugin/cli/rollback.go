@@ -33,7 +33,7 @@ func (r *root) rollbackCommand() *cobra.Command {
 			if err := r.rollbackResource(ctx, c, t, &o); err != nil {
 				return err
 			}
-			return r.waitForTargets(ctx, c, o.wait, t)
+			return r.waitForWritten(ctx, c, o.wait, written{target: t})
 		}),
 	}
 	cmd.Flags().Int64Var(&o.to, "to", 0, "The revision; by default the newest one whose spec is not the present one.")

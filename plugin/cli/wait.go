@@ -19,6 +19,8 @@ type waitOptions struct {
 	timeout time.Duration
 	fail    string
 	grace   time.Duration
+	// after is the change whose effect is waited for, without a version for none.
+	after written
 }
 
 // waitEvery is how often a resource is read while it is waited for.
@@ -74,6 +76,13 @@ func (o *waitOptions) checkFlags() error {
 // defaultWait is how --wait of other commands waits.
 var defaultWait = waitOptions{until: "ready", timeout: 10 * time.Minute, fail: "cause", grace: 30 * time.Second}
 
+// waitAfter is how --wait waits after a change.
+func waitAfter(change *written) waitOptions {
+	o := defaultWait
+	o.after = *change
+	return o
+}
+
 // waitFor waits until a resource is in the wanted state.
 func (r *root) waitFor(ctx context.Context, c *clients, t target, o waitOptions) error {
 	style, err := r.styleOf(r.Out)
@@ -115,7 +124,7 @@ func (r *root) waitFor(ctx context.Context, c *clients, t target, o waitOptions)
 		if p.State != view.StateDeleting && o.isReached(s, p) {
 			return nil
 		}
-		if failed := o.rolloutFailure(p, time.Since(since)); failed != "" {
+		if failed := o.rolloutFailure(p, time.Since(since), o.after.isStale(&s.Resource)); failed != "" {
 			return &exit{1, t.String() + " " + failed + "; see: " + t.commandLine("why")}
 		}
 		if time.Since(began) > o.timeout {
@@ -146,8 +155,9 @@ func (o *waitOptions) isReached(s *view.Snapshot, p *view.Progress) bool {
 	return p.IsDone()
 }
 
-// rolloutFailure returns why a rollout counts as failed, empty if it has not failed. same is how long the cause has been the same.
-func (o *waitOptions) rolloutFailure(p *view.Progress, same time.Duration) string {
+// rolloutFailure returns why a rollout counts as failed, empty if it has not failed. same is how long the cause has been the same. With stale, the status
+// may be from before the change, which may cure what is stalled.
+func (o *waitOptions) rolloutFailure(p *view.Progress, same time.Duration, stale bool) string {
 	switch {
 	case o.until == "deleted":
 		return ""
@@ -155,7 +165,7 @@ func (o *waitOptions) rolloutFailure(p *view.Progress, same time.Duration) strin
 		return "is being deleted"
 	case o.fail == "never":
 		return ""
-	case p.State == view.StateStalled:
+	case p.State == view.StateStalled && !stale:
 		return "is stalled: " + strings.TrimSpace(p.Message)
 	case p.Reason == appv1.ReasonPaused:
 		return "is paused: no change of its spec takes effect"

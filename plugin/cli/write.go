@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -83,13 +84,39 @@ func (r *root) warnGitOps(resource *view.Resource) {
 	}
 }
 
-// waitForTargets waits for the resources, if that is wanted.
-func (r *root) waitForTargets(ctx context.Context, c *clients, wait bool, targets ...target) error {
+// staleFor is for how long a status that has not changed since a change of the resource may be a status from before.
+const staleFor = 15 * time.Second
+
+// written is a resource that a command has changed, or whose workloads it has changed.
+type written struct {
+	target
+	// version is the version of the resource with the change, or from before a change of its workloads. It is empty if nothing was changed, and may be
+	// empty for a change of the spec, whose generation tells a status from before.
+	version string
+	at      time.Time
+}
+
+// writtenNow returns a target that has just been changed, with the resource and the error that changeResource returns.
+func writtenNow(t target, resource *view.Resource, err error) written {
+	if err != nil {
+		return written{target: t}
+	}
+	return written{t, resource.ObjectMeta.ResourceVersion, time.Now()}
+}
+
+// isStale reports whether the status of a resource may be from before the change. An annotation and a restart are no change of the generation, so that a
+// status from before looks like a status from after.
+func (w *written) isStale(now *view.Resource) bool {
+	return w.version != "" && now.ObjectMeta.ResourceVersion == w.version && time.Since(w.at) <= staleFor
+}
+
+// waitForWritten waits for the resources, if that is wanted.
+func (r *root) waitForWritten(ctx context.Context, c *clients, wait bool, all ...written) error {
 	if !wait {
 		return nil
 	}
-	for _, t := range targets {
-		if err := r.waitFor(ctx, c, t, defaultWait); err != nil {
+	for i := range all {
+		if err := r.waitFor(ctx, c, all[i].target, waitAfter(&all[i])); err != nil {
 			return err
 		}
 	}
