@@ -17,6 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
+// passTime lets time pass, which is that of a synctest bubble.
+func passTime(wait time.Duration) { time.Sleep(wait) }
+
 // slowReader waits before each read.
 type slowReader struct {
 	io.Reader
@@ -25,7 +28,7 @@ type slowReader struct {
 
 // Read implements io.Reader.
 func (r slowReader) Read(into []byte) (int, error) {
-	time.Sleep(r.wait)
+	passTime(r.wait)
 	return r.Reader.Read(into)
 }
 
@@ -40,7 +43,7 @@ func openedFor(wait time.Duration) roundTripper {
 // brokenAfter breaks a request off after a time, without an answer.
 func brokenAfter(wait time.Duration) roundTripper {
 	return func(*http.Request) (*http.Response, error) {
-		time.Sleep(wait)
+		passTime(wait)
 		return nil, syscall.ECONNRESET
 	}
 }
@@ -48,7 +51,7 @@ func brokenAfter(wait time.Duration) roundTripper {
 // answeredAfter answers a request for a log with an error after a time.
 func answeredAfter(wait time.Duration, code int) roundTripper {
 	return func(q *http.Request) (*http.Response, error) {
-		time.Sleep(wait)
+		passTime(wait)
 		body := io.NopCloser(strings.NewReader("no log"))
 		return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"text/plain"}}, Body: body, Request: q}, nil
 	}

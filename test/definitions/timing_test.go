@@ -27,6 +27,7 @@ var timed = map[string]string{
 	"plugin/ui/viewermemory_test.go ReadSnapshot":                        "its time is that of synctest",
 	"plugin/ui/login_test.go TestHostOfPort":                             "its ports are those of requests that no listener gets",
 	"internal/guard/server_test.go checkClosing":                         "its time is that of synctest, and stands still for a busy machine",
+	"plugin/cli/runlog_test.go passTime":                                 "its tests have the time of synctest",
 	"test/workload/configrollout_test.go TestConfigRolloutOfBusyContent": "it counts the pauses of the machine, which raise its bound",
 }
 
