@@ -166,6 +166,9 @@ func (r *AppDefaultsReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 		return ctrl.Result{}, err
 	}
 	rollout := r.decideRollout(&known, counted)
+	if rollout.by, err = r.wavesOfOthers(ctx, req.Namespace); err != nil {
+		return ctrl.Result{}, err
+	}
 	again := ctrl.Result{RequeueAfter: rollout.again}
 	if counted.left {
 		again.RequeueAfter = reconciler.MinRequeue(again.RequeueAfter, countDelay)
@@ -234,6 +237,10 @@ func newDefaultsStatus(of *appv1.AppDefaults, known *knownDefaults, found *surve
 	set(appv1.ConditionValid, valid, reason, text)
 	if valid && rollout.inWaves {
 		setWaves(&made, found, rollout, set)
+		return made
+	}
+	if valid && rollout.by != "" && found.awaiting > 0 {
+		setAwaiting(found, rollout.by, set)
 		return made
 	}
 	set(appv1.ConditionStalled, !valid, reason, text)

@@ -32,14 +32,13 @@ type judgement struct {
 	generation int64
 	record     [sha256.Size]byte
 	version    string
-	// current is true if the record has the present defaults, whose digest is digest. exempt is true for a resource that is left out by its spec
-	// or by its record. wave is the wave of the record.
+	// current is true if the record has the present defaults, whose digest is digest. exempt is true for a resource that is left out by its spec,
+	// by its record, or by a rollback that other defaults do not end. wave is the wave of the record.
 	current, exempt bool
 	digest          string
 	wave            resource.Wave
-	// rolledBack is true after a rollback from the present defaults, rolledBackEarlier after a rollback from others, and rolledBackOwn after a rollback
-	// from a change of the resource.
-	rolledBack, rolledBackEarlier, rolledBackOwn bool
+	// rollback is from what the resource has gone back.
+	rollback workload.Rollback
 }
 
 // judgements has the judgements of the latest survey of each AppDefaults, by the namespace of the AppDefaults: most resources have not changed
@@ -190,12 +189,12 @@ func newJudgement(k *kind, obj stored.Observed, live *appsv1.Deployment, in *nam
 	if live == nil {
 		return made
 	}
-	made.rolledBack, made.rolledBackEarlier, made.rolledBackOwn = workload.RolledBackFrom(k.Kind, live, made.digest)
+	made.rollback = workload.RolledBackFrom(k.Kind, live, made.digest)
 	used, err := resource.DecodeInputs(live.Annotations[appv1.AnnotationLastAppliedInputs])
 	if err != nil {
 		return made
 	}
 	made.wave, made.current = used.Wave, used.HasPresentDefaults(spec, &today)
-	made.exempt = used.Kept || workload.HasOwnRelease(spec) || isPaused(typed)
+	made.exempt = used.Kept || workload.HasOwnRelease(spec) || isPaused(typed) || made.rollback.StaysBack()
 	return made
 }

@@ -31,6 +31,8 @@ type rolloutResult struct {
 	waves.Decision
 	// inWaves is false where changed defaults reach the resources with their next change.
 	inWaves bool
+	// by is the namespace of other AppDefaults whose waves bring the present defaults, "" for none.
+	by string
 	// again is the time until the next look where no event triggers one, 0 for none.
 	again time.Duration
 	// unread is a namespace whose large resources are still to be read, "" for none.
@@ -86,6 +88,24 @@ func (r *AppDefaultsReconciler) grantWave(of *stored.AppDefaults, made *rolloutR
 	r.grants.Give(waves.Grant{Of: client.ObjectKeyFromObject(of), Wave: made.Wave, Repairs: made.Repairs, At: r.Clock.Now()}, made.Take)
 	r.Recorder.Eventf(of, nil, corev1.EventTypeNormal, appv1.ReasonWave, "Reconcile", messageWaveBegins, made.Wave,
 		message.Count(len(made.Take), "resource"), listIDs(made.Take))
+}
+
+// wavesOfOthers returns the namespace of other AppDefaults whose waves bring the present defaults to the resources of a namespace, "" for none.
+func (r *AppDefaultsReconciler) wavesOfOthers(ctx context.Context, namespace string) (string, error) {
+	of, rollout, err := r.defaults.rolloutFor(ctx, namespace)
+	if err != nil || of == namespace || !rollout.IsWaves() {
+		return "", err
+	}
+	return of, nil
+}
+
+// setAwaiting sets the conditions of valid AppDefaults whose resources await the waves of the AppDefaults of another namespace.
+func setAwaiting(found *survey, by string, set setCondition) {
+	words := fmt.Sprintf(messageWaveOfOthers, message.Count(found.awaiting, "resource"), by)
+	set(appv1.ConditionRolledOut, false, appv1.ReasonWave, words)
+	set(appv1.ConditionStalled, false, appv1.ReasonWave, words)
+	set(appv1.ConditionReconciling, true, appv1.ReasonWave, words)
+	set(appv1.ConditionReady, false, appv1.ReasonWave, words)
 }
 
 // setWaves adds a rollout in waves to the status of valid AppDefaults.
@@ -207,10 +227,10 @@ func rolloutChanged(e event.UpdateEvent) bool {
 		!same(appv1.ConditionReady) || !same(appv1.ConditionStalled)
 }
 
-// inWaves reports whether the AppDefaults of a namespace roll out in waves.
+// inWaves reports whether the AppDefaults of a namespace roll out in waves, or the waves of others count for them.
 func (r *AppDefaultsReconciler) inWaves(ctx context.Context, namespace string) bool {
-	known, err := r.defaults.readDefaults(ctx, namespace)
-	return err == nil && known.valid != nil && known.valid.Rollout.IsWaves()
+	_, rollout, err := r.defaults.rolloutFor(ctx, namespace)
+	return err == nil && rollout.IsWaves()
 }
 
 // newSetCondition returns a function that sets conditions of AppDefaults of a generation.

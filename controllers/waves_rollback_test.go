@@ -152,6 +152,13 @@ func TestAChangeWithFailedDefaultsIsRolledBack(t *testing.T) {
 		if got := w.lead(); got != "False/Stalled" {
 			t.Errorf("the rollout is %s", got)
 		}
+		w.setSpec(name, onStall(name, "nginx:3"))
+		w.settle(name)
+		w.endPods()
+		w.settle(name)
+		if got := w.lead(); got != "False/Wave" {
+			t.Errorf("with one more spec, the rollout is %s", got)
+		}
 	})
 }
 

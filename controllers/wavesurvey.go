@@ -32,6 +32,8 @@ type survey struct {
 	// members are the resources that follow the rollout of the AppDefaults, and messages why some of them are not ready.
 	members  []waves.Member
 	messages map[waves.ID]string
+	// awaiting is the number of resources that follow another rollout, do not have the present defaults, and can take them in a wave.
+	awaiting int
 
 	of   string
 	deps *Deps
@@ -140,6 +142,9 @@ func (s *survey) addResource(ctx context.Context, k *kind, obj stored.Observed) 
 		s.counted.Pending++
 	}
 	if !in.follows {
+		if !judged.current && !member.Invalid && !member.Exempt {
+			s.awaiting++
+		}
 		return nil
 	}
 	s.members = append(s.members, member)
@@ -203,7 +208,7 @@ func (s *survey) newMember(ctx context.Context, k *kind, obj stored.Observed, in
 	}
 	made := waves.Member{
 		ID: id, UID: obj.GetUID(), Current: judged.current, Granted: grant.Wave, GrantedAt: grant.At, Refused: grant.Refused, Exempt: judged.exempt || obj.GetDeletionTimestamp() != nil,
-		RolledBack: judged.rolledBack, RolledBackEarlier: judged.rolledBackEarlier, RolledBackOwn: judged.rolledBackOwn,
+		RolledBack: judged.rollback.Present, RolledBackEarlier: judged.rollback.Others, RolledBackOwn: judged.rollback.Own,
 	}
 	if wave := judged.wave; !wave.IsZero() {
 		made.Wave, made.TakenAt, made.Repairs = s.countedWave(wave.Number), wave.At.Time, wave.Repairs
@@ -212,12 +217,17 @@ func (s *survey) newMember(ctx context.Context, k *kind, obj stored.Observed, in
 			made.Granted = 0
 		}
 	}
-	made.Repairs = made.Repairs || made.Granted > 0 && grant.Repairs
+	switch { // A grant counts, and after a rollback the wave that failed: the record has an earlier wave.
+	case made.Granted > 0:
+		made.Repairs = grant.Repairs
+	case made.RolledBack || made.RolledBackEarlier:
+		made.Repairs = judged.rollback.Repairs
+	}
 	s.addConditions(&made, obj)
 	if obj.GetAnnotations()[appv1.AnnotationHold] != "" {
 		made.Exempt = true
 	}
-	if state := s.deps.grants.Declined(id); state != "" && !judged.current && state == workload.WaveState(obj, judged.digest) {
+	if state := s.deps.grants.Declined(id); state != "" && !judged.current && state == workload.WaveState(obj, judged.digest, in.present.Unknown) {
 		made.Exempt = true
 	}
 	return made, judged, nil

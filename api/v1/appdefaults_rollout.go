@@ -80,7 +80,7 @@ func (r *DefaultsRollout) WaveSoak() time.Duration {
 // DefaultsRolloutStatus is the status of AppDefaults about a rollout in waves.
 type DefaultsRolloutStatus struct {
 	// skipped is the number of resources that do not have the present defaults and that a rollout in waves leaves out for now: they are
-	// in a rollout of their own, paused or held, have a canary or a command before the rollout, or keep the pods of before an
+	// in a rollout of their own, paused or held, have gone back from a change of their own, have a canary or a command before the rollout, or keep the pods of before an
 	// adoption.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:number"}

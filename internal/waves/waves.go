@@ -29,7 +29,8 @@ type Member struct {
 	Wave               int32
 	TakenAt            time.Time
 	Reported, WasReady bool
-	// Repairs is true for a wave, or a grant, of resources that had stalled before: the present defaults are not the cause of their failure.
+	// Repairs is true for a wave, or a grant, of resources that had stalled before: the defaults of the wave are not the cause of their failure. It is about
+	// the grant, after a rollback from defaults about the wave that failed, and else about the wave Wave.
 	Repairs bool
 	// Ready and Stalled are the conditions of the resource, and Since is the time of the last change of the condition Ready.
 	Ready, Stalled bool
@@ -172,7 +173,7 @@ func (r *Rollout) hasFailed(m *Member) bool {
 
 // hasOwnTrouble reports whether a resource has stalled with a change of its own, which is not in force: after a rollback, or refused long after its soak.
 func (r *Rollout) hasOwnTrouble(m *Member) bool {
-	return m.Stalled && m.Reported && (m.RolledBackOwn && m.WasReady || m.Refuses && r.hadSoaked(m))
+	return m.Stalled && m.Reported && (m.RolledBackOwn || m.Refuses && r.hadSoaked(m))
 }
 
 // hadSoaked reports whether a resource was ready for its soak, until long after it took its defaults.
@@ -229,7 +230,7 @@ func (m *Member) isLeftAlone() bool { return m.Exempt && (m.Stalled || m.RolledB
 func (r *Rollout) isOut(m *Member) bool {
 	switch {
 	case m.RolledBackEarlier:
-		return true
+		return !m.Repairs
 	case m.Wave == 0 || m.Repairs && !m.WasReady:
 		return false
 	case !m.Reported || !m.WasReady:

@@ -156,10 +156,10 @@ func (want *decision) useEarlier(source specSource) {
 
 // aroundNow returns the fields for the objects around the pods with the present defaults, nil for an invalid spec.
 func (c decider) aroundNow() *appv1.ServingSpec {
-	if !c.in.isValid() {
-		return nil
+	if now := c.inputNow(); now.isValid() {
+		return now.Around
 	}
-	return c.in.withDefaults(c.seen.today.Defaults).Around
+	return nil
 }
 
 // decideInvalid decides for an invalid spec: the last applied spec stays in force.

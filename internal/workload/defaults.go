@@ -21,6 +21,9 @@ import (
 // takeDefaults returns the input with the defaults that the observation and the report are about. Each workload is built with the defaults
 // of its own inputs. Without AppDefaults, now and before, it reads nothing.
 func (r *Reconciler) takeDefaults(ctx context.Context, in *Input) (*Input, error) {
+	if in.Undecodable != nil && r.Waves != nil && !r.IsPlan() { // It takes no defaults, and without a grant it declines nothing.
+		r.Waves.Decline(in.waveID(), "")
+	}
 	if !in.Kind.Serves || in.Undecodable != nil {
 		return in, nil //nolint:nilerr // The decision has the error.
 	}
@@ -64,6 +67,14 @@ func (r *Reconciler) defaultsInForce(ctx context.Context, in *Input, live *appsv
 		return recorded.Defaults, nil
 	}
 	return today, nil
+}
+
+// inputNow returns the input with the present defaults if the spec is valid with these, else the input with the defaults in force.
+func (c decider) inputNow() *Input {
+	if now := c.in.withDefaults(c.seen.today.Defaults); now.isValid() {
+		return now
+	}
+	return c.in
 }
 
 // runs reports whether the pods of a Deployment with recorded inputs run the present spec.

@@ -265,13 +265,19 @@ func (c decider) buildHeld(source *holdSource) *resource.Workload {
 	}
 	// A ReplicaSet is held by the template that its record makes, and a Deployment that is gone has no template to keep.
 	inputs.Kept = inputs.Kept && source.mark.ReplicaSet == "" && c.seen.Object != nil
+	if source.mark.rolledBack() { // The refresh has been acted on, and has failed.
+		inputs.Refresh = source.mark.Failed.Refresh
+	}
 	options := c.optionsFor(inputs)
 	w, err := resource.BuildRecorded(c.in.Spec, source.spec, options)
 	if err != nil {
 		return nil // As above.
 	}
-	if c.in.isValid() {
-		w.SetReplicas(c.in.Spec.Workload().Replicas, options)
+	if now := c.inputNow(); now.isValid() {
+		if now.wantsAutoscaler() { // The earlier spec may have none, and the autoscaler stays.
+			options.Serving = now.Around
+		}
+		w.SetReplicas(now.Spec.Workload().Replicas, options)
 	} else {
 		c.keepReplicas(w)
 	}

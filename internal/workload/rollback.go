@@ -21,8 +21,11 @@ import (
 // While spec.rollback is OnStall, a rollout of a changed spec that makes no progress becomes a hold at the last good ReplicaSet. The
 // mark of that hold names the spec that failed: as long as the resource has that spec, nothing moves, even if it is applied again.
 
-// byRollback is the value of By in the mark of a rollback.
-const byRollback = "rollback"
+// byRollback is the value of By in the mark of a rollback, and fieldRollback the name of the field that requests rollbacks.
+const (
+	byRollback    = "rollback"
+	fieldRollback = "rollback"
+)
 
 const (
 	// maxFailedRecord is the length in bytes up to which the record of a failed spec is kept as it is. Of a longer one a hash is.
@@ -48,20 +51,39 @@ type failedSpec struct {
 	Wave resource.Wave `json:"wave,omitzero"`
 	// Taken is the digest of the defaults that the workload had taken in that wave: with these, no spec has been ready.
 	Taken string `json:"taken,omitempty"`
+	// ByDefault is true if AppDefaults requested the rollback, and the resource did not.
+	ByDefault bool `json:"byDefault,omitempty"`
 }
 
 // declinedRollback is a rollout that has stalled and is not undone.
 type declinedRollback struct{ rollout, cause string }
 
-// mayRollBack reports whether the spec is valid and requests rollbacks.
+// mayRollBack reports whether the spec, with its defaults, is valid and requests rollbacks.
 func (c decider) mayRollBack() bool {
 	serving := c.in.Spec.Serving()
 	return serving != nil && serving.Rollback == appv1.RollbackOnStall && c.in.Undecodable == nil && len(c.in.Errs) == 0
 }
 
+// keepsRollback reports whether the resource still requests the rollback of a failed spec, and is valid. The defaults in force are those of the spec that the
+// workload went back to: they may lack what the failed spec had. So the text of the resource alone ends a rollback, and the resource is valid if it is with
+// the present defaults or with those in force.
+func (c decider) keepsRollback(failed *failedSpec) bool {
+	if !c.inputNow().isValid() {
+		return false
+	}
+	switch own := c.in.Spec.WithDefaults("").Serving(); {
+	case own == nil:
+		return false
+	case failed.ByDefault && own.Rollback == "":
+		return !slices.Contains(c.in.Spec.Without(), fieldRollback)
+	default:
+		return own.Rollback == appv1.RollbackOnStall
+	}
+}
+
 // stillFailed returns the failed spec while the resource has that spec, and no refresh requests another try; nil otherwise.
 func (c decider) stillFailed(failed *failedSpec) *failedSpec {
-	if failed == nil || failed.Canary && c.in.canarySpec() == nil || !failed.Canary && !c.mayRollBack() {
+	if failed == nil || failed.Canary && c.in.canarySpec() == nil || !failed.Canary && !c.keepsRollback(failed) {
 		return nil
 	}
 	if refresh := c.in.Owner.GetAnnotations()[appv1.AnnotationRefresh]; refresh != "" && refresh != failed.Refresh {
@@ -106,6 +128,7 @@ func (c decider) wishRollback(mark holdMark) holdWish {
 	}
 	failed := &failedSpec{
 		Identity: record, Refresh: inputs.Refresh, Image: live.Spec.Template.Spec.Containers[0].Image, Cause: cutCause(verdict), Wave: inputs.Wave,
+		ByDefault: in.Spec.WithDefaults("").Serving().Rollback != appv1.RollbackOnStall,
 	}
 	if !inputs.Wave.IsZero() {
 		failed.Taken = inputs.DefaultsDigest()

@@ -1,8 +1,10 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -33,9 +35,30 @@ type WaveGrants interface {
 	Decline(id waves.ID, state string)
 }
 
-// WaveState returns the state of a resource in which it declines a grant of defaults with a digest.
-func WaveState(owner client.Object, digest string) string {
-	return owner.GetResourceVersion() + " " + digest
+// WaveState returns the state of a resource in which it declines a grant of defaults with a digest. unknown is the namespace of AppDefaults that count and
+// are not known, empty if all are known. A write that changes nothing which a grant depends on makes no other state.
+func WaveState(owner client.Object, digest, unknown string) string {
+	asked := owner.GetAnnotations()
+	state := fmt.Sprintf("%d %q %q %s %s", owner.GetGeneration(), asked[appv1.AnnotationRefresh], asked[appv1.AnnotationHold], digest, unknown)
+	for _, kind := range []string{appv1.ConditionReady, appv1.ConditionStalled} {
+		if is := conditionOf(owner, kind); is != nil {
+			state += " " + string(is.Status)
+		}
+	}
+	return state
+}
+
+// conditionOf returns a condition of a resource, nil if it has none.
+func conditionOf(owner client.Object, kind string) *metav1.Condition {
+	switch of := owner.(type) {
+	case interface {
+		Condition(name string) *metav1.Condition
+	}:
+		return of.Condition(kind)
+	case reconciler.Resource:
+		return meta.FindStatusCondition(of.CommonStatus().Conditions, kind)
+	}
+	return nil
 }
 
 // waveID returns the ID of the resource in a rollout.
@@ -68,9 +91,11 @@ func (r *Reconciler) joinWave(ctx context.Context, in *Input, live *appsv1.Deplo
 	case ours && recorded.HasPresentDefaults(in.Spec, &today): // The record is part of the next decision, and so is what becomes of the resource.
 		r.Waves.Decline(id, "")
 		return &joined, nil
-	case present.Unknown != "", !ours, !in.canTake(live, &recorded, &today), !grant.Tried && !in.isFit(live, &recorded, grant.Repairs),
-		len(in.errorsWith(&today, present.Sizes)) > 0:
-		r.Waves.Decline(id, WaveState(in.Owner, today.DefaultsDigest()))
+	case present.Unknown != "", !ours, !in.canTake(live, &recorded, &today), len(in.errorsWith(&today, present.Sizes)) > 0:
+		r.Waves.Decline(id, WaveState(in.Owner, today.DefaultsDigest(), present.Unknown))
+		return &joined, nil
+	case !grant.Tried && !in.isFit(live, &recorded, grant.Repairs): // It has changed since the grant, and may be for another wave.
+		r.Waves.Decline(id, "")
 		return &joined, nil
 	}
 	r.Waves.Try(id)
@@ -129,12 +154,11 @@ func (in *Input) isFit(live *appsv1.Deployment, recorded *resource.BuildInputs, 
 	if !recorded.Wave.IsZero() || in.markOf(live).ReplicaSet != "" {
 		return true
 	}
-	owner, ok := in.Owner.(reconciler.Resource)
-	if !ok {
-		return false
+	is := func(kind string) bool {
+		condition := conditionOf(in.Owner, kind)
+		return condition != nil && condition.Status == metav1.ConditionTrue
 	}
-	is := owner.CommonStatus().Conditions
-	return meta.IsStatusConditionTrue(is, appv1.ConditionReady) || repairs && meta.IsStatusConditionTrue(is, appv1.ConditionStalled)
+	return is(appv1.ConditionReady) || repairs && is(appv1.ConditionStalled)
 }
 
 // errorsWith returns the errors of the spec with today's inputs.
@@ -157,10 +181,12 @@ func (c decider) takeWave(chosen resource.BuildInputs, specChanged bool) (inputs
 }
 
 // waveToKeep returns the wave of a workload that takes defaults with a change of its own: the former wave if the workload has not been ready since it
-// took the same defaults in that wave. So a change of a resource that has stalled a rollout does not let the rollout go on.
+// took the same defaults in that wave, also if it has gone back since. So a change of a resource that has stalled a rollout does not let the rollout go on.
 func (c decider) waveToKeep(history resource.Provenance, taken *resource.BuildInputs) resource.Wave {
-	if mark := c.in.markOf(c.seen.Object); mark.rolledBack() && mark.Failed.Defaults != "" && mark.Failed.Defaults == taken.DefaultsDigest() {
-		return mark.Failed.Wave
+	if mark := c.in.markOf(c.seen.Object); mark.rolledBack() {
+		if failed := cmp.Or(mark.Failed.Defaults, mark.Failed.Taken); failed != "" && failed == taken.DefaultsDigest() {
+			return mark.Failed.Wave
+		}
 	}
 	was, err := resource.DecodeInputs(history.Inputs)
 	if err != nil || !history.Ours || was.Wave.IsZero() || !resource.DefaultsCurrent(c.in.Spec.WithDefaults(""), was.Defaults, taken.Defaults) {
@@ -189,18 +215,32 @@ func (h *holdMark) failedWithOthers(digest string) bool {
 	return h.rolledBack() && h.Failed.Defaults != "" && h.Failed.Defaults != digest
 }
 
-// RolledBackFrom returns from what the workload of a live Deployment has gone back: from the present defaults, with a digest, from other defaults, or from a
-// change of the resource alone. A change with the present defaults of a wave counts as these defaults, since no spec has been ready with them.
-func RolledBackFrom(k resource.Kind, live *appsv1.Deployment, digest string) (present, others, own bool) {
-	switch mark := (&Input{Kind: k}).markOf(live); {
-	case !mark.rolledBack():
-		return false, false, false
-	case mark.Failed.Defaults != "":
-		others = mark.failedWithOthers(digest)
-		return !others, others, false
-	default:
-		return mark.Failed.Taken != "" && mark.Failed.Taken == digest, false, mark.Failed.Taken == ""
+// Rollback is from what a workload has gone back. At most one of its fields is true, apart from Repairs.
+type Rollback struct {
+	// Present is true after a rollback from the present defaults, Others after a rollback from other defaults, and Own after one from a change of the resource
+	// alone. A change with the present defaults of a wave counts as these defaults, since no spec has been ready with them. OwnAndOthers is true for such a
+	// change with other defaults.
+	Present, Others, Own, OwnAndOthers bool
+	// Repairs is true if the defaults that failed were taken in a wave of resources that had stalled before.
+	Repairs bool
+}
+
+// StaysBack reports whether other defaults do not end the rollback, as the change may be the cause.
+func (r Rollback) StaysBack() bool { return r.Own || r.OwnAndOthers }
+
+// RolledBackFrom returns from what the workload of a live Deployment has gone back, the zero value if it has not. digest is that of the present defaults.
+func RolledBackFrom(k resource.Kind, live *appsv1.Deployment, digest string) Rollback {
+	mark := (&Input{Kind: k}).markOf(live)
+	if !mark.rolledBack() {
+		return Rollback{}
 	}
+	failed, others := mark.Failed, mark.failedWithOthers(digest)
+	made := Rollback{Repairs: failed.Wave.Repairs, Others: others, Present: failed.Defaults != "" && !others}
+	if failed.Defaults == "" {
+		made.Own, made.Present = failed.Taken == "", failed.Taken != "" && failed.Taken == digest
+		made.OwnAndOthers = !made.Own && !made.Present
+	}
+	return made
 }
 
 // NoteLoss notes in the status about the defaults of a wave for how long the resource was ready with them, if that is the longest time. former is the former
