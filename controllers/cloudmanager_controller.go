@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -9,10 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/database"
+	"huolala.cn/app-operator/internal/fields"
 	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/stored"
@@ -77,15 +81,17 @@ type observedTier struct {
 	seen *workload.Observed
 }
 
-// observeTiers returns the observations of the tiers, and the plan that begins with these.
+// observeTiers returns the observations of the tiers, and the plan that begins with these. A tier whose name is another tier's is observed by its last applied
+// spec.
 func (r *CloudManagerReconciler) observeTiers(ctx context.Context, cm *appv1.CloudManager) ([]observedTier, *tiers.Plan, error) {
 	owned, err := r.Engine.Observe(ctx, cm, resource.KindCloudManager.FieldManager())
 	if err != nil {
 		return nil, nil, err
 	}
-	previous := tiers.PreviousObjects(cm, owned)
 	invalid := validation.CloudManager(cm)
 	observed := []observedTier{{errs: invalid.Database}, {errs: invalid.Identity}, {errs: invalid.Front}}
+	cm, taken := tiers.FreeNames(cm, owned, signs)
+	previous := tiers.PreviousObjects(cm, owned, signs)
 	plan := &tiers.Plan{CloudManager: cm}
 	for i, row := range tiers.Rows {
 		in := newTierInput(cm, row.Role, nil, false)
@@ -94,13 +100,24 @@ func (r *CloudManagerReconciler) observeTiers(ctx context.Context, cm *appv1.Clo
 			return nil, nil, err
 		}
 		observed[i].seen = seen
+		record := tiers.RecordOfOnly(previous[row.Role], func(obj client.Object) bool { return tiers.HasRole(obj) && signs.OwnsRecord(obj) })
 		plan.Tiers = append(plan.Tiers, tiers.State{
-			Row: row, Name: in.Name, Availability: tiers.AvailabilityOf(seen.Object, cm), Existed: in.HadWorkload(),
-			LacksSecret: tiers.LacksSecret(seen.Pods), Previous: previous[row.Role],
-			PreviousSpec: tiers.RecordOfOnly(previous[row.Role], func(obj client.Object) bool { return tiers.HasRole(obj) && in.OwnsRecord(obj) }),
+			Row: row, Name: in.Name, Availability: tiers.AvailabilityOf(tiers.OwnObject(seen.Object, row.Role, signs), cm), Existed: in.HadWorkload(),
+			LacksSecret: tiers.LacksSecret(seen.Pods), Previous: previous[row.Role], PreviousSpec: record,
+			SharesService: tiers.SharesService(cm, row.Role, record), Taken: taken[row.Role],
 		})
 	}
 	return observed, plan, nil
+}
+
+// signs reports which marks of the objects of a CloudManager are the operator's own. A label of others that an object keeps is in a record.
+var signs = tiers.Signs{
+	OwnsRole: func(obj client.Object) bool {
+		manager := resource.KindCloudManager.FieldManager()
+		return fields.OwnsPath(obj, manager, fieldpath.MakePathOrDie("metadata", "labels", appv1.LabelComponent)) ||
+			children.OwnsAnnotation(obj, manager, appv1.AnnotationKeptLabels)
+	},
+	OwnsRecord: (&workload.Input{Kind: resource.KindCloudManager}).OwnsRecord,
 }
 
 // observeTier reads the objects of a tier from the cache.
@@ -113,16 +130,49 @@ func (r *CloudManagerReconciler) observeTier(ctx context.Context, in *workload.I
 
 // applyTier applies of a tier what the plan decides, and notes the outcome in the plan.
 func (r *CloudManagerReconciler) applyTier(ctx context.Context, plan *tiers.Plan, i int, tier *observedTier) {
-	decided := plan.Decide(i)
-	in := newTierInput(plan.SpecInForce(i), tiers.Rows[i].Role, tier.errs, decided.Action != tiers.Applied)
-	if plan.SpecOfPrevious(i) != nil { // A former Service that gives its node port away is recreated.
-		in.Former = plan.Tiers[i].Previous
+	t, decided := &plan.Tiers[i], plan.Decide(i)
+	in := newTierInput(plan.SpecInForce(i), t.Role, tier.errs, decided.Action != tiers.Applied)
+	switch taken := t.Taken; {
+	case taken == nil:
+	case taken.Withheld:
+		plan.NoteOutcome(i, decided, t.Availability, withheldOutcome(in, taken))
+		return
+	case len(tier.errs) > 0: // The errors say more than that the name is taken.
+		t.Taken = nil
 	}
-	done, err := r.ReconcileObserved(ctx, in, tier.seen, r.tierApplier(tiers.Rows[i].Role, plan.NeedsSecretCheck(), false))
+	if plan.SpecOfPrevious(i) != nil { // A former Service that gives its node port away is recreated.
+		in.Former = t.Previous
+	}
+	held := plan.HoldsService(i, tier.seen.Service)
+	how := tierApply{checkSecret: plan.NeedsSecretCheck()}
+	if held {
+		how.withoutService = tier.seen.ServiceName
+	}
+	applier := r.tierApplier(t.Role, how)
+	if tier.seen.Object == nil && !plan.KnowsGates(i) {
+		applier = leaveTier
+	}
+	done, err := r.ReconcileObserved(ctx, in, tier.seen, applier)
+	service := r.serviceState(tiers.WithRecord(plan.CloudManager, t.Role, done.LastApplied), t, done.Seen)
+	service.Held, service.Lacking = held, service.Lacking || held && !r.IsPlan()
 	plan.NoteOutcome(i, decided, tiers.AvailabilityOf(done.Seen.Object, plan.CloudManager), tiers.Outcome{
-		Report: done.Report, Err: err, LastApplied: done.LastApplied, Status: done.Status.Workload, SecretChecked: done.SecretChecked,
-		Service: r.serviceState(tiers.WithRecord(plan.CloudManager, tiers.Rows[i].Role, done.LastApplied), &plan.Tiers[i], done.Seen),
+		Report: done.Report, Err: err, LastApplied: done.LastApplied, Status: done.Status.Workload, SecretChecked: done.SecretChecked, Service: service,
 	})
+}
+
+// withheldOutcome returns the outcome of a tier whose objects are not written, as its name is another tier's.
+func withheldOutcome(in *workload.Input, taken *tiers.Taken) tiers.Outcome {
+	out := tiers.Outcome{Err: cmp.Or(workload.InvalidSpec(in.Errs), taken.Err), Status: in.Before.Workload}
+	out.Report.Pods.Reason, out.Report.Pods.Message = reconciler.ReasonAndMessageOf(out.Err)
+	if in.Paused {
+		out.Report.Pause = reconciler.Paused
+	}
+	return out
+}
+
+// leaveTier is the Applier of a tier that must not be recreated.
+func leaveTier(_ context.Context, _ *workload.Input, seen *workload.Observed, _ *resource.Workload, _ workload.How) *workload.ApplyResult {
+	return &workload.ApplyResult{Seen: seen}
 }
 
 // serviceState returns the state of a tier's Service after the apply of the spec in force. A plan has what follows, too, so in a plan a missing Service is there.
@@ -151,12 +201,38 @@ func hasAddress(obj client.Object) bool {
 	return ok && len(service.Status.LoadBalancer.Ingress) > 0
 }
 
-// tierApplier returns the function that applies the objects of a tier; see database.NewApplier for checkSecret and previous.
-func (r *CloudManagerReconciler) tierApplier(tier resource.Tier, checkSecret, previous bool) workload.Applier {
-	if tier == resource.TierDatabase {
-		return database.NewApplier(&r.Reconciler, checkSecret, previous)
+// tierApply has the options of the apply of a tier.
+type tierApply struct {
+	// checkSecret and previous are arguments of database.NewApplier.
+	checkSecret, previous bool
+	// withoutService is the name of a Service that another component has yet, or already, empty for none.
+	withoutService string
+}
+
+// tierApplier returns the function that applies the objects of a tier.
+func (r *CloudManagerReconciler) tierApplier(tier resource.Tier, how tierApply) workload.Applier {
+	switch {
+	case tier == resource.TierDatabase:
+		return database.NewApplier(&r.Reconciler, how.checkSecret, how.previous, how.withoutService)
+	case how.withoutService != "":
+		return r.withoutService(how.withoutService)
 	}
 	return r.ApplyDeployment
+}
+
+// withoutService returns the function that applies a Deployment, and leaves a Service of a name as it is.
+func (r *CloudManagerReconciler) withoutService(name string) workload.Applier {
+	return func(ctx context.Context, in *workload.Input, seen *workload.Observed, w *resource.Workload, how workload.How) *workload.ApplyResult {
+		if w.ServiceName != name || seen.ServiceName != name {
+			return r.ApplyDeployment(ctx, in, seen, w, how)
+		}
+		unserved, before := *w, *seen
+		unserved.Ports, before.Service = nil, nil
+		done := *r.ApplyDeployment(ctx, in, &before, &unserved, how)
+		after := *done.Seen
+		after.Service, done.Seen = seen.Service, &after
+		return &done
+	}
 }
 
 // newTierInput returns the input of a tier of a CloudManager.
@@ -164,19 +240,19 @@ func newTierInput(cm *appv1.CloudManager, tier resource.Tier, errs field.ErrorLi
 	name := tier.Component(cm).Name
 	return &workload.Input{
 		Owner: cm, Kind: resource.KindCloudManager, Name: name, Tier: tier, Spec: resource.TierSpec(cm, tier), Errs: errs,
-		MustWait: mustWait, Paused: cm.Spec.Paused, Before: workload.Status{Workload: componentStatus(cm, name)},
+		MustWait: mustWait, Paused: cm.Spec.Paused, Before: workload.Status{Workload: componentStatus(cm, tier, name)},
 	}
 }
 
-// componentStatus returns the part of a CloudManager's status about the component of a name.
-func componentStatus(cm *appv1.CloudManager, name string) appv1.WorkloadStatus {
-	var status appv1.WorkloadStatus
-	for _, tier := range []appv1.TierStatus{cm.Status.DB, cm.Status.Identity, cm.Status.Front} {
-		if tier.Name == name {
-			status.Rendering = tier.Rendering
-		}
+// componentStatus returns the part of a CloudManager's status about the component of a tier, empty if the status is about a component of another name.
+func componentStatus(cm *appv1.CloudManager, role resource.Tier, name string) appv1.WorkloadStatus {
+	of := map[resource.Tier]appv1.TierStatus{
+		resource.TierDatabase: cm.Status.DB, resource.TierIdentity: cm.Status.Identity, resource.TierFront: cm.Status.Front,
+	}[role]
+	if of.Name != name {
+		return appv1.WorkloadStatus{}
 	}
-	return status
+	return appv1.WorkloadStatus{Rendering: of.Rendering}
 }
 
 // cloudManagerChildNames returns the names of the children of a stored CloudManager, none for a spec that cannot be decoded.

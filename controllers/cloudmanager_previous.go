@@ -43,7 +43,7 @@ func (r *CloudManagerReconciler) repairPrevious(ctx context.Context, plan *tiers
 		if past == nil {
 			continue
 		}
-		event, err := r.repairTier(ctx, past, plan.Tiers[i].Role, plan.Tiers[i].Role.Component(plan.CloudManager))
+		event, err := r.repairTier(ctx, past, &plan.Tiers[i], plan.Tiers[i].Role.Component(plan.CloudManager))
 		errs = append(errs, err)
 		plan.NoteRepair(i, event)
 	}
@@ -57,11 +57,12 @@ func newPreviousInput(past *appv1.CloudManager, role resource.Tier) *workload.In
 	return in
 }
 
-// repairTier repairs the objects of a tier by an earlier name. The Service of the present component has its node ports.
+// repairTier repairs the objects of a tier by an earlier name. The Service of the present component has its node ports. A Service that both have is the earlier one's
+// until the present one is available.
 func (r *CloudManagerReconciler) repairTier(
-	ctx context.Context, past *appv1.CloudManager, role resource.Tier, present *appv1.Component,
+	ctx context.Context, past *appv1.CloudManager, t *tiers.State, present *appv1.Component,
 ) (event reconciler.Event, err error) {
-	in := newPreviousInput(past, role)
+	in := newPreviousInput(past, t.Role)
 	seen, err := r.observeTier(ctx, in)
 	if err != nil || in.Paused {
 		return event, err
@@ -70,7 +71,14 @@ func (r *CloudManagerReconciler) repairTier(
 	if last == nil || err != nil {
 		return event, err
 	}
-	done := r.tierApplier(role, false, true)(ctx, in, seen, last.WithoutNodePorts(present.Ports), workload.How{Earlier: true})
+	how := tierApply{previous: true}
+	if !t.Service.Held {
+		last = last.WithoutNodePorts(present.Ports)
+		if t.SharesService {
+			how.withoutService = last.ServiceName
+		}
+	}
+	done := r.tierApplier(t.Role, how)(ctx, in, seen, last, workload.How{Earlier: true})
 	return done.EventOf(), done.Err
 }
 

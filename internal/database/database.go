@@ -30,16 +30,17 @@ type database struct {
 	cm *appv1.CloudManager
 	// claims are all claims with the names of the database's claims, as read from the API server; nil before the first read.
 	claims *[]corev1.PersistentVolumeClaim
-	// checkSecret and previous are the arguments of NewApplier.
+	// checkSecret, previous and withoutService are the arguments of NewApplier.
 	checkSecret, previous bool
+	withoutService        string
 }
 
 // NewApplier returns the function that applies the objects of a database. checkSecret is true where the Secret must be read.
 // previous is true for a database of an earlier name: its Secret is not touched, as the spec states the password of another database, and
-// the policy of its StatefulSet decides whether its volumes are retained (see Retain).
-func NewApplier(r *workload.Reconciler, checkSecret, previous bool) workload.Applier {
+// the policy of its StatefulSet decides whether its volumes are retained (see Retain). withoutService is the name of a Service that is left as it is, empty for none.
+func NewApplier(r *workload.Reconciler, checkSecret, previous bool, withoutService string) workload.Applier {
 	return func(ctx context.Context, in *workload.Input, seen *workload.Observed, w *resource.Workload, how workload.How) *workload.ApplyResult {
-		db := &database{r: r, in: in, cm: viewOf(seen).cm, checkSecret: checkSecret, previous: previous}
+		db := &database{r: r, in: in, cm: viewOf(seen).cm, checkSecret: checkSecret, previous: previous, withoutService: withoutService}
 		return db.applyObjects(ctx, viewOf(seen), w, how)
 	}
 }
@@ -294,6 +295,7 @@ func (db *database) buildRequest(ctx context.Context, seen view, w *resource.Wor
 	for _, obj := range w.Objects() {
 		child := apply.Object{Desired: obj, Live: seen.Observed.LiveObject(obj), StatedLabels: w.StatedLabels(obj)}
 		switch _, set := obj.(*appsv1.StatefulSet); {
+		case !set && obj.GetName() == db.withoutService:
 		case set && startable:
 			child.Replace = grows
 			req.Objects = append(append(req.Objects, claims...), child)

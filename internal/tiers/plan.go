@@ -4,7 +4,6 @@
 package tiers
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -90,6 +89,10 @@ type State struct {
 	PreviousSpec string
 	// Retaining is true while previous objects must not be deleted yet, as their volumes are to be retained.
 	Retaining bool
+	// SharesService is true if the spec of the workload object in PreviousSpec has a Service of the name of the present one.
+	SharesService bool
+	// Taken is why the present spec is not in force, as another tier has a name of it; nil for a tier whose names are free.
+	Taken *Taken
 
 	Decision
 	Outcome
@@ -129,8 +132,10 @@ type Outcome struct {
 
 // ServiceState has the state of the Service that leads to a tier.
 type ServiceState struct {
-	// Lacking is true if the tier wants a Service and has none: it is missing, or belongs to another owner.
+	// Lacking is true if the tier has no Service and is to have one: it is missing, belongs to another owner, or leads to the component of the earlier name.
 	Lacking bool
+	// Held is true while the Service leads to the component of the earlier name.
+	Held bool
 	// Grace is the time that is left to the clients of a Service of an earlier name to follow to this one.
 	Grace time.Duration
 }
@@ -156,7 +161,7 @@ func (p *Plan) Decide(i int) Decision {
 	d, replacing := Decision{}, false
 	for _, role := range t.after {
 		gate := p.Tier(role)
-		replacing = replacing || len(gate.Previous) > 0 && gate.isClosed()
+		replacing = replacing || (len(gate.Previous) > 0 || gate.isWithheld()) && gate.isClosed()
 		if d.waitsFor == "" && gate.isClosed() {
 			d.waitsFor = gate.Name
 		}
@@ -177,7 +182,26 @@ func (p *Plan) Decide(i int) Decision {
 // Service.
 func (t *State) isClosed() bool {
 	var stalled *reconciler.StalledError
-	return !t.Availability.available || t.Service.Lacking || errors.As(t.Err, &stalled) && stalled.Reason == appv1.ReasonResourceExists
+	return !t.Availability.available || t.Service.Lacking || t.isWithheld() || errors.As(t.Err, &stalled) && stalled.Reason == appv1.ReasonResourceExists
+}
+
+// isWithheld reports whether nothing of the tier is written, as another tier has a name of its spec.
+func (t *State) isWithheld() bool { return t.Taken != nil && t.Taken.Withheld }
+
+// trouble returns the error to report of the tier.
+func (t *State) trouble() error {
+	if t.Taken == nil {
+		return t.Err
+	}
+	return reconciler.Aggregate(t.Err, t.Taken.Err)
+}
+
+// KnowsGates reports whether the specs in force of the tiers in a tier's gate are known, so that the tier can be recreated as it was last applied.
+func (p *Plan) KnowsGates(i int) bool {
+	return !slices.ContainsFunc(p.Tiers[i].after, func(role resource.Tier) bool {
+		gate := p.Tier(role)
+		return gate.isClosed() && (len(gate.Previous) > 0 || gate.isWithheld()) && gate.LastApplied == "" && gate.PreviousSpec == "" && gate.formerService() == ""
+	})
 }
 
 // NoteOutcome notes the decision and the outcome of a tier.
@@ -278,59 +302,6 @@ func LacksSecret(pods []corev1.Pod) bool {
 	})
 }
 
-// RetainsPrevious reports whether the volumes of databases of earlier names are to outlive these, whatever the spec said when they
-// were created.
-func (p *Plan) RetainsPrevious() bool {
-	return !p.CloudManager.Spec.Paused && ptr.Deref(p.CloudManager.Spec.DB.StatefulSet.Storage.Retain, true)
-}
-
-// CanRemovePrevious reports whether the objects of a tier's earlier names can be removed: the tier is available under its new name, with its
-// Service, all pods of the tiers that use it have been replaced, and other clients have had their time to follow.
-func (p *Plan) CanRemovePrevious(i int) bool {
-	t := &p.Tiers[i]
-	return t.Err == nil && t.Report.Pause == reconciler.NotPaused && !t.Retaining && !t.isClosed() && !t.lendsService() &&
-		!slices.ContainsFunc(p.Tiers, func(user State) bool {
-			return slices.Contains(user.after, t.Role) && (user.Err != nil || !user.Report.Pods.Ready)
-		})
-}
-
-// lendsService reports whether a Service of an earlier name stays for the sake of its clients, and with it the pods that it leads to.
-func (t *State) lendsService() bool {
-	return t.Service.Grace > 0 && slices.ContainsFunc(t.Previous, func(obj client.Object) bool {
-		_, service := obj.(*corev1.Service)
-		return service
-	})
-}
-
-// SpecOfPrevious returns the CloudManager by which the objects of a tier's earlier name are repaired until they can be removed, nil
-// if they are not: if no record tells what they are to be like, or another tier has, or had, an object of their name.
-func (p *Plan) SpecOfPrevious(i int) *appv1.CloudManager {
-	t := &p.Tiers[i]
-	if t.PreviousSpec == "" || t.Report.Pause != reconciler.NotPaused || p.CanRemovePrevious(i) ||
-		slices.ContainsFunc(t.Previous, func(obj client.Object) bool { return obj.GetDeletionTimestamp() != nil }) {
-		return nil
-	}
-	past := p.CloudManager
-	for j := range p.Tiers[:i+1] { // The earlier object uses the tiers before it by their earlier names.
-		past = WithRecord(past, p.Tiers[j].Role, cmp.Or(p.Tiers[j].PreviousSpec, p.Tiers[j].LastApplied))
-	}
-	taken := ChildNames(p.CloudManager)
-	for j := range p.Tiers {
-		for _, obj := range p.Tiers[j].Previous {
-			if j != i {
-				taken = append(taken, obj.GetName())
-			}
-		}
-	}
-	component := t.Role.Component(past)
-	for _, name := range []string{component.Name, resource.HeadlessName(component.Name), serviceName(component)} {
-		if slices.Contains(taken, name) {
-			return nil
-		}
-	}
-	return past
-}
-
 // ChildNames returns the names of the objects of a CloudManager that states the names of its components.
 func ChildNames(cm *appv1.CloudManager) []string {
 	db := cm.Spec.DB.StatefulSet.Name
@@ -355,7 +326,7 @@ func (p *Plan) NoteRepair(i int, repair reconciler.Event) {
 func (p *Plan) Errors() []error {
 	errs := make([]error, len(p.Tiers))
 	for i := range p.Tiers {
-		errs[i] = p.Tiers[i].Err
+		errs[i] = p.Tiers[i].trouble()
 	}
 	return errs
 }

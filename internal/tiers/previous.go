@@ -1,34 +1,45 @@
 package tiers
 
 import (
+	"cmp"
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/children"
+	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
 )
 
-// PreviousObjects returns what the CloudManager controls and, by its name, no longer wants, by the tier that it is of.
-func PreviousObjects(cm *appv1.CloudManager, owned children.Inventory) map[resource.Tier][]client.Object {
-	db, identity, front := cm.Spec.DB.StatefulSet.Name, cm.Spec.Identity.Deployment.Name, cm.Spec.Front.Deployment.Name
-	wanted := []client.Object{withName(&appsv1.StatefulSet{}, db), withName(&corev1.Service{}, resource.HeadlessName(db))}
-	for _, name := range []string{identity, front} {
-		wanted = append(wanted, withName(&appsv1.Deployment{}, name))
-	}
-	for _, row := range Rows {
-		wanted = append(wanted, withName(&corev1.Service{}, serviceName(row.Role.Component(cm))))
+// PreviousObjects returns the objects that the CloudManager controls and that, by their names, its spec no longer has, by tier. An object with a name of another
+// tier's spec is not of that tier.
+func PreviousObjects(cm *appv1.CloudManager, owned children.Inventory, signs Signs) map[resource.Tier][]client.Object {
+	var former children.Inventory
+	for _, obj := range owned {
+		if !slices.ContainsFunc(Rows, func(row Row) bool { return isWanted(obj, cm, row.Role) && !isOther(obj, row.Role, signs) }) {
+			former = append(former, obj)
+		}
 	}
 	previous := map[resource.Tier][]client.Object{}
-	former := owned.Without(wanted...)
 	for _, obj := range former {
 		role := roleOf(obj, cm, former)
 		previous[role] = append(previous[role], obj)
 	}
 	return previous
+}
+
+// isWanted reports whether an object has the type and the name of an object of a tier's spec.
+func isWanted(obj client.Object, cm *appv1.CloudManager, role resource.Tier) bool {
+	if kind := kindOf(obj); kind != kindService {
+		return kind == workloadKind(role) && obj.GetName() == role.Component(cm).Name
+	}
+	return slices.Contains(serviceNames(cm, role), obj.GetName())
 }
 
 // statedRole returns the tier that the operator's label of an object states; ok is false for an object that has lost the label.
@@ -102,4 +113,101 @@ func partOf(obj client.Object) string {
 func withName(obj client.Object, name string) client.Object {
 	obj.SetName(name)
 	return obj
+}
+
+// RetainsPrevious reports whether the volumes of databases of earlier names are to outlive these, whatever the spec said when they
+// were created.
+func (p *Plan) RetainsPrevious() bool {
+	return !p.CloudManager.Spec.Paused && ptr.Deref(p.CloudManager.Spec.DB.StatefulSet.Storage.Retain, true)
+}
+
+// CanRemovePrevious reports whether the objects of a tier's earlier names can be removed: the tier is available under its new name, with its
+// Service, all pods of the tiers that use it have been replaced, and other clients have had their time to follow.
+func (p *Plan) CanRemovePrevious(i int) bool {
+	t := &p.Tiers[i]
+	return t.Err == nil && t.Report.Pause == reconciler.NotPaused && !t.Retaining && !t.isClosed() && !t.lendsService() &&
+		!slices.ContainsFunc(p.Tiers, func(user State) bool {
+			return slices.Contains(user.after, t.Role) && !user.isUnmade() && (user.Err != nil || !user.Report.Pods.Ready)
+		})
+}
+
+// isUnmade reports whether the tier has no object that could use another tier: it never had one, or has lost it, and its name is taken.
+func (t *State) isUnmade() bool {
+	return t.isWithheld() && !t.Availability.owned && len(t.Previous) == 0
+}
+
+// lendsService reports whether the pods of an earlier name stay for the sake of the clients of their Service, with the Service if that has an earlier name, too.
+func (t *State) lendsService() bool {
+	return t.Service.Grace > 0 && (t.SharesService || slices.ContainsFunc(t.Previous, func(obj client.Object) bool {
+		_, service := obj.(*corev1.Service)
+		return service
+	}))
+}
+
+// HoldsService reports whether the Service of a tier with a new name, live or nil, is to lead to the component of the earlier name yet: that has a Service of the
+// same name, and the new one has not been available. A Service that leads to the new one stays.
+func (p *Plan) HoldsService(i int, live *corev1.Service) bool {
+	t := &p.Tiers[i]
+	switch {
+	case t.Availability.available, live != nil && (!metav1.IsControlledBy(live, p.CloudManager) || live.Spec.Selector[appv1.LabelPart] == t.Name):
+		return false
+	case t.SharesService && p.SpecOfPrevious(i) != nil:
+		return true
+	}
+	return live != nil && slices.ContainsFunc(t.Previous, func(obj client.Object) bool {
+		part := partOf(obj)
+		return part != "" && part == live.Spec.Selector[appv1.LabelPart]
+	})
+}
+
+// SpecOfPrevious returns the CloudManager by which the objects of a tier's earlier name are repaired until they can be removed, nil
+// if they are not: if no record tells what they are to be like, or another tier has, or had, an object of their name.
+func (p *Plan) SpecOfPrevious(i int) *appv1.CloudManager {
+	t := &p.Tiers[i]
+	if t.PreviousSpec == "" || t.Report.Pause != reconciler.NotPaused || p.CanRemovePrevious(i) ||
+		slices.ContainsFunc(t.Previous, func(obj client.Object) bool { return obj.GetDeletionTimestamp() != nil }) {
+		return nil
+	}
+	past := p.CloudManager
+	for j := range p.Tiers[:i+1] { // The earlier object uses the tiers before it by their earlier names.
+		past = WithRecord(past, p.Tiers[j].Role, cmp.Or(p.Tiers[j].PreviousSpec, p.Tiers[j].LastApplied))
+	}
+	component := t.Role.Component(past)
+	names := []string{component.Name, resource.HeadlessName(component.Name), serviceName(component)}
+	if slices.ContainsFunc(names, func(name string) bool { return slices.Contains(p.takenFromPrevious(i), name) }) {
+		return nil
+	}
+	return past
+}
+
+// takenFromPrevious returns the names that the objects of a tier's earlier name cannot have: the names of the objects that other tiers have, or had, and the
+// names of the tier now. The Service of the tier can be the one of the earlier name (HoldsService).
+func (p *Plan) takenFromPrevious(i int) []string {
+	var taken []string
+	for j := range p.Tiers {
+		t := &p.Tiers[j]
+		component := t.Role.Component(p.CloudManager)
+		if j == i {
+			if t.Role == resource.TierDatabase {
+				taken = append(taken, resource.HeadlessName(component.Name))
+			}
+			if !t.SharesService {
+				taken = append(taken, component.Name, serviceName(component))
+			}
+			continue
+		}
+		if !t.isWithheld() {
+			taken = append(append(taken, component.Name), serviceNames(p.CloudManager, t.Role)...)
+		}
+		for _, obj := range t.Previous {
+			taken = append(taken, obj.GetName())
+		}
+	}
+	return taken
+}
+
+// SharesService reports whether the Service of a component has the name that it has by an earlier record, too.
+func SharesService(cm *appv1.CloudManager, role resource.Tier, record string) bool {
+	past := WithRecord(cm, role, record)
+	return past != cm && serviceName(role.Component(past)) == serviceName(role.Component(cm))
 }

@@ -42,6 +42,7 @@ func TestSpecOfPrevious(t *testing.T) {
 		"several earlier ones":               {plan: planOf(down, down, down).rename(front2).with(front2, func(t *State) { t.PreviousSpec = "" }), tier: front2},
 		"it is being deleted":                {plan: planOf(down, down, down).rename(front2).with(front2, deleted), tier: front2},
 		"a record that is no spec":           {plan: planOf(down, down, down).rename(front2).with(front2, func(t *State) { t.PreviousSpec = "{}" }), tier: front2},
+		"it has the Service of the new one":  {plan: planOf(down, down, down).rename(front2).with(front2, func(t *State) { t.SharesService = true }), change: renamedTo(front2, "front"), tier: front2, want: "db identity old-front"},
 		"another tier has its name now":      {plan: planOf(down, down, down).rename(front2), change: renamedTo(identity1, "old-front"), tier: front2},
 		"the database has its name now":      {plan: planOf(down, down, down).rename(identity1), change: renamedTo(database0, "old-identity"), tier: identity1},
 		"a tier has the name of its Service": {plan: planOf(down, down, down).rename(database0), change: renamedTo(front2, "old-db-headless"), tier: database0},
@@ -79,11 +80,11 @@ func TestPreviousObjects(t *testing.T) {
 		labelled(&corev1.Service{Spec: corev1.ServiceSpec{Selector: part("data")}}, "data", "mysql"),
 		labelled(&appsv1.Deployment{Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: part("shop")}}}, "shop", "front"),
 		labelled(&corev1.Service{Spec: corev1.ServiceSpec{Selector: part("shop")}}, "shop", "theirs"), labelled(&corev1.Service{}, "unknown", "theirs"),
-		labelled(&corev1.Service{Spec: corev1.ServiceSpec{Selector: part("cm-front")}}, "renamed", "theirs"), // Its Deployment is the present one.
-		labelled(&appsv1.StatefulSet{}, "cm-front", "db"),
+		labelled(&corev1.Service{Spec: corev1.ServiceSpec{Selector: part("cm-front")}}, "renamed", "theirs"),   // Its Deployment is the present one.
+		labelled(&appsv1.StatefulSet{}, "cm-front", "db"), labelled(&corev1.Service{}, "cm-identity", "front"), // Another tier wants the name of a Service.
 	}
 	got := map[resource.Tier]string{}
-	for role, objects := range PreviousObjects(cm, owned) {
+	for role, objects := range PreviousObjects(cm, owned, ownSigns) {
 		for _, obj := range objects {
 			got[role] += strings.TrimPrefix(fmt.Sprintf("%T %s;", obj, obj.GetName()), "*v1.")
 		}
@@ -91,7 +92,7 @@ func TestPreviousObjects(t *testing.T) {
 	for role, want := range map[resource.Tier]string{
 		resource.TierDatabase: "StatefulSet old;Service old-headless;StatefulSet data;Service data;Service unknown;StatefulSet cm-front;",
 		resource.TierIdentity: "Deployment db;Deployment edited;",
-		resource.TierFront:    "Service web;Deployment shop;Service shop;Service renamed;",
+		resource.TierFront:    "Service web;Deployment shop;Service shop;Service renamed;Service cm-identity;",
 	} {
 		if got[role] != want {
 			t.Errorf("%s: %s, want %s", role, got[role], want)

@@ -51,9 +51,9 @@ func (t *State) readyCondition(generation int64) metav1.Condition {
 		Type: t.condition, Status: metav1.ConditionFalse, ObservedGeneration: generation,
 		Reason: t.Report.Pods.Reason, Message: t.Report.Pods.Message,
 	}
-	switch {
-	case t.Err != nil:
-		c.Reason, c.Message = reconciler.ReasonAndMessageOf(t.Err)
+	switch err := t.trouble(); {
+	case err != nil:
+		c.Reason, c.Message = reconciler.ReasonAndMessageOf(err)
 	case t.Action == Kept:
 		c.Reason, c.Message = appv1.ReasonDependencyNotReady, t.waitMessage()
 	case t.Report.Pods.Ready && t.Report.Pause == reconciler.Pending:

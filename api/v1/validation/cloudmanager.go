@@ -35,36 +35,61 @@ func CloudManager(cm *appv1.CloudManager) CloudManagerErrors {
 		Front:    workload(&front.WorkloadSpec, kindDefaults{container: front.Name, ownsComponent: true}, spec.Child("front", "deployment")),
 	}
 
-	taken := map[string]string{}
-	// name checks a name that must be unique among the components; objects are the names of the component's objects.
-	name := func(name string, most int, at *field.Path, objects ...string) field.ErrorList {
-		if len(name) > most {
-			return field.ErrorList{field.Invalid(at, name, fmt.Sprintf(messageComponentNameTooLong, most))}
+	named := func(component string, most int, stated *appv1.WorkloadSpec, of *field.ErrorList, at *field.Path, objects ...string) []componentName {
+		names := []componentName{{component, at.Child("name"), most, append([]string{component}, objects...), of}}
+		if service := stated.Service.Name; service != "" && service != component {
+			names = append(names, componentName{service, at.Child("service", "name"), maxComponentName, []string{service}, of})
 		}
-		for _, object := range objects {
-			if other := taken[object]; other != "" {
-				return field.ErrorList{field.Invalid(at, name, fmt.Sprintf(messageComponentsShareObject, object, other))}
+		return names
+	}
+	uniqueNames(slices.Concat(
+		named(db.Name, maxDatabaseName, &db.WorkloadSpec, &errs.Database, at, db.Name+"-headless"),
+		named(identity.Name, maxComponentName, &identity.WorkloadSpec, &errs.Identity, spec.Child("identity", "deployment")),
+		named(front.Name, maxComponentName, &front.WorkloadSpec, &errs.Front, spec.Child("front", "deployment")),
+	))
+	return errs
+}
+
+// componentName is a name that must be unique among the components: of a component, or of its Service.
+type componentName struct {
+	name string
+	at   *field.Path
+	// most is how long the name may be, and objects are the names of the objects that follow from it.
+	most    int
+	objects []string
+	// errs are the errors of the component.
+	errs *field.ErrorList
+}
+
+// uniqueNames adds the errors of names that are too long or not unique. The error is on both components: a spec does not tell which of them is to have the object.
+func uniqueNames(names []componentName) {
+	valid := slices.DeleteFunc(slices.Clone(names), func(n componentName) bool {
+		if len(n.name) <= n.most {
+			return false
+		}
+		*n.errs = append(*n.errs, field.Invalid(n.at, n.name, fmt.Sprintf(messageComponentNameTooLong, n.most)))
+		return true
+	})
+	for i := range valid {
+		n := &valid[i]
+		if object, other := n.shared(valid[:i], valid[i+1:]); other != nil {
+			*n.errs = append(*n.errs, field.Invalid(n.at, n.name, fmt.Sprintf(messageComponentsShareObject, object, other)))
+		}
+	}
+}
+
+// shared returns the first object of a name that another name has, too, and the path of that; nil if there is none. Of the names of one component, the later one is
+// wrong.
+func (n *componentName) shared(before, after []componentName) (object string, other *field.Path) {
+	after = slices.DeleteFunc(slices.Clone(after), func(later componentName) bool { return later.errs == n.errs })
+	for _, object := range n.objects {
+		for _, other := range slices.Concat(before, after) {
+			if slices.Contains(other.objects, object) {
+				return object, other.at
 			}
 		}
-		for _, object := range objects {
-			taken[object] = at.String()
-		}
-		return nil
 	}
-	// service checks the name of a component's Service, where it is another one.
-	service := func(component string, spec *appv1.WorkloadSpec, at *field.Path) field.ErrorList {
-		if stated := spec.Service.Name; stated != "" && stated != component {
-			return name(stated, maxComponentName, at.Child("service", "name"), stated)
-		}
-		return nil
-	}
-	errs.Database = append(errs.Database, name(db.Name, maxDatabaseName, at.Child("name"), db.Name, db.Name+"-headless")...)
-	errs.Identity = append(errs.Identity, name(identity.Name, maxComponentName, spec.Child("identity", "deployment", "name"), identity.Name)...)
-	errs.Front = append(errs.Front, name(front.Name, maxComponentName, spec.Child("front", "deployment", "name"), front.Name)...)
-	errs.Database = append(errs.Database, service(db.Name, &db.WorkloadSpec, at)...)
-	errs.Identity = append(errs.Identity, service(identity.Name, &identity.WorkloadSpec, spec.Child("identity", "deployment"))...)
-	errs.Front = append(errs.Front, service(front.Name, &front.WorkloadSpec, spec.Child("front", "deployment"))...)
-	return errs
+	return "", nil
 }
 
 // database checks what the operator adds to a database's pods: its volume, and the password.
