@@ -2,8 +2,6 @@ package controllers
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"reflect"
@@ -151,16 +149,12 @@ func keepResource(kept *budget.Budget) func(any) (any, error) {
 	}
 }
 
-// maxReducedAnnotation is how long, in bytes, the value of an annotation is that is kept of a custom resource without its spec. The longest
-// name of an object has room.
-const maxReducedAnnotation = 253
-
 // shortenAnnotations keeps of the annotations of a custom resource without its spec what tells a change of one that reconciles read.
 func shortenAnnotations(obj client.Object) {
 	var kept map[string]string
 	for key, value := range obj.GetAnnotations() {
 		if _, read := stored.AnnotationLimit(key); read || key == appv1.AnnotationTutorialSpec {
-			kept = withAnnotation(kept, key, shortenValue(value, maxReducedAnnotation))
+			kept = withAnnotation(kept, key, stored.ShortenValue(value, stored.MaxReducedAnnotation))
 		}
 	}
 	obj.SetAnnotations(kept)
@@ -191,7 +185,7 @@ func trimAnnotations(obj client.Object) map[string]string {
 		most, read := stored.AnnotationLimit(key)
 		switch _, app := obj.(*stored.App); {
 		case read:
-			kept = withAnnotation(kept, key, shortenValue(value, most))
+			kept = withAnnotation(kept, key, stored.ShortenValue(value, most))
 		case key == appv1.AnnotationTutorialSpec && app:
 			kept = withAnnotation(kept, key, value)
 		case key != corev1.LastAppliedConfigAnnotation:
@@ -214,13 +208,4 @@ func withAnnotation(annotations map[string]string, key, value string) map[string
 	}
 	annotations[key] = value
 	return annotations
-}
-
-// shortenValue returns the value of an annotation, or what tells it from others if it is too long to be kept.
-func shortenValue(value string, most int) string {
-	if len(value) <= most {
-		return value
-	}
-	sum := sha256.Sum256([]byte(value))
-	return "sha256:" + hex.EncodeToString(sum[:])
 }

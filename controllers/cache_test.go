@@ -224,7 +224,7 @@ func TestReducedAnnotations(t *testing.T) {
 		return app.Annotations[key]
 	}
 	for _, key := range append(stored.ReadAnnotations(), appv1.AnnotationTutorialSpec) {
-		most := maxReducedAnnotation
+		most := stored.MaxReducedAnnotation
 		if limit, read := stored.AnnotationLimit(key); read {
 			most = min(most, limit)
 		}
@@ -233,7 +233,7 @@ func TestReducedAnnotations(t *testing.T) {
 		}
 		tooLong := strings.Repeat("v", most+1)
 		first, second := keep(key, tooLong), keep(key, tooLong[1:]+"w")
-		if first == "" || first == second || len(first) > maxReducedAnnotation {
+		if first == "" || first == second || len(first) > stored.MaxReducedAnnotation {
 			t.Errorf("%s: values of %d bytes became %q and %q", key, most+1, first, second)
 		}
 		if short := keep(key, "true"); short != "true" {

@@ -14,6 +14,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
+	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/database"
 	"huolala.cn/app-operator/internal/fields"
@@ -115,7 +116,7 @@ var signs = tiers.Signs{
 	OwnsRole: func(obj client.Object) bool {
 		manager := resource.KindCloudManager.FieldManager()
 		return fields.OwnsPath(obj, manager, fieldpath.MakePathOrDie("metadata", "labels", appv1.LabelComponent)) ||
-			children.OwnsAnnotation(obj, manager, appv1.AnnotationKeptLabels)
+			children.OwnsAnnotation(obj, manager, appv1.AnnotationKeptLabels) && apply.KeepsLabel(obj, appv1.LabelComponent)
 	},
 	OwnsRecord: (&workload.Input{Kind: resource.KindCloudManager}).OwnsRecord,
 }

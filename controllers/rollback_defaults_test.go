@@ -57,8 +57,9 @@ func TestARollbackOfTheDefaultsStays(t *testing.T) {
 			"without the default": {
 				"", requests, plain, func(w *world) { w.setSpec(name, with(`"withoutDefaults":["rollback"]`)(name, "nginx:none")) }, "nginx:none",
 			},
-			"the resource says so, too":     {"", requests, plain, func(w *world) { w.setSpec(name, onStall(name, "nginx:none")) }, "nginx:1"},
-			"its own request is taken back": {"", parents, routed, func(w *world) { w.setSpec(name, plain(name, "nginx:none")) }, "nginx:none"},
+			"the resource says so, too":      {"", requests, plain, func(w *world) { w.setSpec(name, onStall(name, "nginx:none")) }, "nginx:1"},
+			"a redundant request is removed": {requests, requests, onStall, func(w *world) { w.setSpec(name, plain(name, "nginx:none")) }, "nginx:1"},
+			"its own request is taken back":  {"", parents, routed, func(w *world) { w.setSpec(name, plain(name, "nginx:none")) }, "nginx:none"},
 		}, func(t *testing.T, what string, c struct {
 			first, defaults string
 			spec            func(name, image string) string
@@ -173,6 +174,27 @@ func TestAHoldAndTheDefaultAutoscaler(t *testing.T) {
 			if got := ptr.Deref(w.deployment().Spec.Replicas, 1); got != 12 || w.image() != "nginx:1" {
 				t.Errorf("%s: %d pods of image %s", what, got, w.image())
 			}
+		}
+	})
+}
+
+// TestAHoldWithoutTheDefaultAutoscaler holds a resource, and then has AppDefaults add an autoscaler, which comes after the hold: the number of pods is that of
+// the spec until then.
+func TestAHoldWithoutTheDefaultAutoscaler(t *testing.T) {
+	forNames(t, heldKinds(), func(t *testing.T, name string) {
+		w := newWorld(t, newStored(t, kindNamed(t, name), flowSpec(name, "nginx:1", onePort)))
+		w.setDefaults("platform", `{"defaults":{"size":"small"}}`)
+		w.settle(name)
+		w.run(name, w.replicaSet("web-1"))
+		w.settle(name)
+		w.annotate(name, appv1.AnnotationHold, "web-1")
+		w.settle(name)
+		w.setDefaults("platform", `{"defaults":{"size":"small","autoscaling":{"maxReplicas":20}}}`)
+		w.setSpec(name, strings.Replace(flowSpec(name, "nginx:2", onePort), `"replicas":2`, `"replicas":5`, 1))
+		w.settle(name)
+		w.settle(name)
+		if got := ptr.Deref(w.deployment().Spec.Replicas, 1); got != 5 || w.image() != "nginx:1" {
+			t.Errorf("%d pods of image %s", got, w.image())
 		}
 	})
 }

@@ -100,21 +100,8 @@ func endingJob(template corev1.PodTemplateSpec, retries int32, deadline *int64) 
 // further one that replaces a variable comes before those that refer to it, as the replaced one did.
 func overrideVariables(vars, further []corev1.EnvVar) []corev1.EnvVar {
 	made, placed := make([]corev1.EnvVar, 0, len(vars)+len(further)), make([]bool, len(further))
-	replaced, replacing := map[string]bool{}, map[string][]int{} // By name, also of variables that are there twice.
-	for i := range vars {
-		replaced[vars[i].Name] = true
-	}
-	for i := range further {
-		replacing[further[i].Name] = append(replacing[further[i].Name], i)
-	}
-	lastNeeded := map[string]int{} // The last of the remaining variables that refers to a name.
-	for i := range vars {
-		if replacing[vars[i].Name] == nil {
-			for _, name := range referencesIn(vars[i].Value) {
-				lastNeeded[name] = i
-			}
-		}
-	}
+	replaced, replacing := indexesByName(vars), indexesByName(further)
+	lastNeeded := lastReferences(vars, replacing)
 	var place func(at int)
 	place = func(at int) {
 		if placed[at] {
@@ -124,7 +111,7 @@ func overrideVariables(vars, further []corev1.EnvVar) []corev1.EnvVar {
 		var needed []int
 		for _, name := range referencesIn(further[at].Value) {
 			for _, i := range replacing[name] {
-				if i < at || replaced[name] {
+				if i < at || replaced[name] != nil {
 					needed = append(needed, i)
 				}
 			}
@@ -149,8 +136,30 @@ func overrideVariables(vars, further []corev1.EnvVar) []corev1.EnvVar {
 	return made
 }
 
-// reference matches a reference to a variable in a value.
-var reference = regexp.MustCompile(`\$\(([^)]+)\)`)
+// indexesByName returns the indexes of variables by their names: a list can have a name twice.
+func indexesByName(vars []corev1.EnvVar) map[string][]int {
+	indexes := map[string][]int{}
+	for i := range vars {
+		indexes[vars[i].Name] = append(indexes[vars[i].Name], i)
+	}
+	return indexes
+}
+
+// lastReferences returns, by the name that it refers to, the index of the last variable that is not replaced.
+func lastReferences(vars []corev1.EnvVar, replacing map[string][]int) map[string]int {
+	last := map[string]int{}
+	for i := range vars {
+		if replacing[vars[i].Name] == nil {
+			for _, name := range referencesIn(vars[i].Value) {
+				last[name] = i
+			}
+		}
+	}
+	return last
+}
+
+// reference matches a reference to a variable in a value, and an escaped one up to its parenthesis, as Kubernetes reads a value.
+var reference = regexp.MustCompile(`\$\$|\$\(([^)]*)\)`)
 
 // referencesIn returns the names of the variables that a value refers to, each once.
 func referencesIn(value string) []string {
@@ -159,7 +168,9 @@ func referencesIn(value string) []string {
 	}
 	var names []string
 	for _, match := range reference.FindAllStringSubmatch(value, -1) {
-		names = append(names, match[1])
+		if match[1] != "" {
+			names = append(names, match[1])
+		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

@@ -49,6 +49,8 @@ func TestOverrideVariables(t *testing.T) {
 		{"HOST=a URL=http://$(HOST)", "URL=https://$(HOST) HOST=b", "HOST=b URL=https://$(HOST)"},
 		{"A=1 B=1", "A=$(B) B=$(A)", "B=$(A) A=$(B)"},
 		{"A=1 A=2 B=$(A)", "A=3", "A=3 B=$(A)"},
+		{"HOST=a CMD=$$(echo_$(HOST))", "HOST=b", "HOST=b CMD=$$(echo_$(HOST))"},
+		{"HOST=a CMD=$$(HOST)", "HOST=b", "CMD=$$(HOST) HOST=b"},
 	} {
 		var got []string
 		for _, v := range overrideVariables(vars(c.vars), vars(c.further)) {

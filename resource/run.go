@@ -71,15 +71,19 @@ func RunJob(d *appsv1.Deployment, services []corev1.Service, run *Run) *batchv1.
 	return job
 }
 
-// MainContainer returns the main container of a live Deployment: by the record of its spec, else the name of the Deployment. Others may have put
-// a container before it. A Deployment without such a container has its first one.
+// MainContainer returns the main container of a live Deployment: by the record of its spec, else by the name of the Deployment. Others may have put
+// a container before it. The first container is the main one where the name is not known: a hash has none, and defaults may have another one.
 func MainContainer(d *appsv1.Deployment) *corev1.Container {
 	var recorded struct {
 		ContainerName string `json:"containerName"`
 		Name          string `json:"name"` // Of a ModelBox.
 	}
-	_ = json.Unmarshal([]byte(d.Annotations[appv1.AnnotationLastAppliedSpec]), &recorded) // A hash has none.
 	containers := d.Spec.Template.Spec.Containers
+	unread := json.Unmarshal([]byte(d.Annotations[appv1.AnnotationLastAppliedSpec]), &recorded)
+	inputs, unknown := DecodeInputs(d.Annotations[appv1.AnnotationLastAppliedInputs])
+	if recorded.ContainerName == "" && (unread != nil || unknown != nil || inputs.Defaults != "") {
+		return &containers[0]
+	}
 	for _, name := range []string{recorded.ContainerName, recorded.Name, d.Name} {
 		if at := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == name }); at >= 0 {
 			return &containers[at]

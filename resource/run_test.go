@@ -98,7 +98,9 @@ func TestMainContainer(t *testing.T) {
 	for want, record := range map[string]string{
 		"web": `{"image":"a"}`, "cart": `{"containerName":"cart"}`, "model": `{"name":"model"}`, "sidecar": `{"containerName":"gone"}`,
 	} {
-		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: map[string]string{appv1.AnnotationLastAppliedSpec: record}}}
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: map[string]string{
+			appv1.AnnotationLastAppliedSpec: record, appv1.AnnotationLastAppliedInputs: `{"rendering":2}`,
+		}}}
 		for _, name := range []string{"sidecar", "web", "cart", "model"} {
 			d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: name, Image: name + ":1"})
 		}

@@ -119,6 +119,12 @@ func labelRecord(obj client.Object) map[string]string {
 	return record
 }
 
+// KeepsLabel reports whether the record on an object names a label: the object keeps the label of others.
+func KeepsLabel(obj client.Object, key string) bool {
+	_, kept := labelRecord(obj)[key]
+	return kept
+}
+
 // OperatorLabel returns the value that the operator sets a label of a child to, also where the child keeps the label of others.
 func OperatorLabel(obj client.Object, key string) string {
 	if value, kept := labelRecord(obj)[key]; kept {

@@ -230,7 +230,7 @@ func (db *database) applyObjects(ctx context.Context, seen view, w *resource.Wor
 	if refused != nil {
 		return refused
 	}
-	done, err := db.r.RunFreed(ctx, db.in, req, freed)
+	done, err := db.r.RunFreed(ctx, db.in, w, req, freed)
 	out := workload.NewApplyResult(seen.Observed, &done, 0)
 	out.Changes = append([]apply.ChangeSet{freed}, out.Changes...)
 	out.SecretChecked = err == nil && trouble == nil

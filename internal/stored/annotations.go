@@ -1,6 +1,8 @@
 package stored
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"maps"
 	"slices"
 
@@ -23,4 +25,17 @@ func ReadAnnotations() []string { return slices.Sorted(maps.Keys(readAnnotations
 func AnnotationLimit(name string) (most int, ok bool) {
 	most, ok = readAnnotations[name]
 	return most, ok
+}
+
+// MaxReducedAnnotation is how long, in bytes, the value of an annotation is that is kept of a custom resource without its spec. The longest
+// name of an object has room.
+const MaxReducedAnnotation = 253
+
+// ShortenValue returns the value of an annotation, or what tells it from others if it has more than most bytes.
+func ShortenValue(value string, most int) string {
+	if len(value) <= most {
+		return value
+	}
+	sum := sha256.Sum256([]byte(value))
+	return "sha256:" + hex.EncodeToString(sum[:])
 }

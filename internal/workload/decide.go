@@ -154,9 +154,9 @@ func (want *decision) useEarlier(source specSource) {
 	want.source, want.how, want.canary = source, How{Earlier: true}, canaryDecision{}
 }
 
-// aroundNow returns the fields for the objects around the pods with the present defaults, nil for an invalid spec.
+// aroundNow returns the fields for the objects around the pods with the present defaults, nil for an invalid spec, and while the defaults are not known.
 func (c decider) aroundNow() *appv1.ServingSpec {
-	if now := c.inputNow(); now.isValid() {
+	if now := c.inputNow(); now.isValid() && c.seen.unknown == "" {
 		return now.Around
 	}
 	return nil

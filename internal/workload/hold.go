@@ -274,7 +274,7 @@ func (c decider) buildHeld(source *holdSource) *resource.Workload {
 		return nil // As above.
 	}
 	if now := c.inputNow(); now.isValid() {
-		if now.wantsAutoscaler() { // The earlier spec may have none, and the autoscaler stays.
+		if now.wantsAutoscaler() && c.seen.hasOwnAutoscaler() { // The earlier spec may have none, and the autoscaler stays.
 			options.Serving = now.Around
 		}
 		w.SetReplicas(now.Spec.Workload().Replicas, options)

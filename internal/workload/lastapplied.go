@@ -168,10 +168,12 @@ type Records struct {
 	freed map[Key]freedPorts
 }
 
-// freedPorts is why the Service of a generation of the owner was refused once its node ports were free.
+// freedPorts is why a Service was refused once its node ports were free.
 type freedPorts struct {
-	generation int64
-	err        error
+	// service describes the Service, and until is the time until which the refusal counts.
+	service string
+	until   time.Time
+	err     error
 }
 
 // NewRecords returns an empty memory.
@@ -192,7 +194,7 @@ type Memory struct {
 	// Replaced is the number of pods of a StatefulSet that is deleted without its pods and recreated, nil for any other workload, and after a
 	// restart of the operator.
 	Replaced *int32
-	// freed is why the Service of a generation was refused once its node ports were free.
+	// freed is why a Service was refused once its node ports were free.
 	freed freedPorts
 }
 
@@ -252,16 +254,16 @@ func (l *Records) dropOwner(key Key) {
 }
 
 // rememberFreed keeps why the Service of a workload was refused after a former Service had been deleted for its node ports, and drops that for a nil error.
-func (l *Records) rememberFreed(key Key, owner types.UID, generation int64, err error) {
+func (l *Records) rememberFreed(key Key, owner types.UID, memory freedPorts) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err == nil {
+	if memory.err == nil {
 		delete(l.freed, key)
 		l.dropOwner(key)
 		return
 	}
 	l.setOwner(key, owner)
-	l.freed[key] = freedPorts{generation: generation, err: err}
+	l.freed[key] = memory
 }
 
 // rememberWorkload adds to the memory of a workload.

@@ -198,12 +198,12 @@ func TestRecordsOfAnotherOwner(t *testing.T) {
 		t.Error("a deleted owner is remembered")
 	}
 	l.rememberWorkload(key, "3", remembrance{record: &workloadRecord{spec: "s"}})
-	l.rememberFreed(key, "3", 1, errors.New("refused"))
+	l.rememberFreed(key, "3", freedPorts{err: errors.New("refused")})
 	l.Forget(key)
 	if got := l.Recall(key, "3"); got.freed.err == nil || got.Known {
 		t.Errorf("after the record is forgotten: %+v", got)
 	}
-	l.rememberFreed(key, "3", 2, nil)
+	l.rememberFreed(key, "3", freedPorts{})
 	l.RememberReplaced(key, "3", ptr.To[int32](1))
 	l.RememberReplaced(key, "3", nil)
 	if len(l.owners) > 0 {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -157,7 +158,7 @@ func (r *Reconciler) ApplyDeployment(ctx context.Context, in *Input, seen *Obser
 		return refused
 	}
 	adopts := AdoptsObject(req)
-	done, err := r.RunFreed(ctx, in, req, freed)
+	done, err := r.RunFreed(ctx, in, w, req, freed)
 	if err == nil {
 		seen = seen.withoutPruned(req.Prune)
 	}
@@ -220,7 +221,8 @@ func (how *How) staysNextToEarlier(w *resource.Workload, req *apply.Request) fun
 	return func(obj client.Object) bool {
 		row := children.TypeOf(obj)
 		_, account := obj.(*corev1.ServiceAccount)
-		return account || !row.Auxiliary || row.Routes && routes < 0 || len(children.Inventory{obj}.Without(asked...)) == 0
+		_, monitor := obj.(*monitoringv1.PodMonitor) // Its port may be one of the present spec.
+		return account || monitor && how.Around.PodMonitor != nil || !row.Auxiliary || row.Routes && routes < 0 || len(children.Inventory{obj}.Without(asked...)) == 0
 	}
 }
 

@@ -74,11 +74,12 @@ func (c decider) keepsRollback(failed *failedSpec) bool {
 	switch own := c.in.Spec.WithDefaults("").Serving(); {
 	case own == nil:
 		return false
-	case failed.ByDefault && own.Rollback == "":
-		return !slices.Contains(c.in.Spec.Without(), fieldRollback)
-	default:
+	case own.Rollback != "":
 		return own.Rollback == appv1.RollbackOnStall
+	case slices.Contains(c.in.Spec.Without(), fieldRollback):
+		return false
 	}
+	return failed.ByDefault || c.inputNow().Spec.Serving().Rollback == appv1.RollbackOnStall || c.in.Spec.Serving().Rollback == appv1.RollbackOnStall
 }
 
 // stillFailed returns the failed spec while the resource has that spec, and no refresh requests another try; nil otherwise.
@@ -92,7 +93,7 @@ func (c decider) stillFailed(failed *failedSpec) *failedSpec {
 	if changed, err := c.in.Spec.Changed(failed.Identity, resource.ScopePods); err == nil && changed {
 		return nil
 	}
-	if failed.Defaults != "" && failed.Defaults != c.seen.today.DefaultsDigest() && !c.staysBack() {
+	if failed.Defaults != "" && c.seen.unknown == "" && failed.Defaults != c.seen.today.DefaultsDigest() && !c.staysBack() {
 		return nil
 	}
 	return failed

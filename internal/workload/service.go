@@ -2,6 +2,7 @@ package workload
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -199,11 +200,18 @@ func (r *Reconciler) FreeNodePorts(
 	if len(prune.Prune) == 0 {
 		return nil, nil, nil
 	}
-	if known := seen.Remembered.freed; known.err != nil && known.generation == in.Owner.GetGeneration() {
+	if known := seen.Remembered.freed; known.service == describeService(in, wanted) && seen.At.Before(known.until) {
 		return nil, &ApplyResult{Seen: seen, Err: known.err, Refused: known.err}, nil
 	}
-	if trial := r.tryWithFreePorts(ctx, req, wanted, prune, seen); trial != nil {
-		return nil, trial, nil
+	switch err := r.tryWithFreePorts(ctx, req, wanted, prune); {
+	case errors.Is(err, reconciler.ErrStale), req.Policy.AllOrNothing && apply.Refused(err):
+		refused = &ApplyResult{Seen: seen, Err: err}
+		if apply.Refused(err) {
+			refused.Refused = err
+		}
+		return nil, refused, nil
+	case err != nil: // The former Services stay, and the request has the error of its part.
+		return nil, nil, nil
 	}
 	done, err := r.RunRequest(ctx, prune, r.Mode)
 	return done.Changes(), nil, err
@@ -232,9 +240,9 @@ func hasNodePort(service *corev1.Service, port corev1.ServicePort) bool {
 	})
 }
 
-// tryWithFreePorts returns the result of a request if the API server refuses a part of it, apart from the node ports that the former Services have; nil if it
-// refuses none. Of a request that writes its parts one by one, the Service alone is tried.
-func (r *Reconciler) tryWithFreePorts(ctx context.Context, req *apply.Request, wanted *corev1.Service, prune *apply.Request, seen *Observed) *ApplyResult {
+// tryWithFreePorts returns the error of a dry run of a request without the node ports that the former Services have. Of a request that writes its parts one by
+// one, the Service alone is tried.
+func (r *Reconciler) tryWithFreePorts(ctx context.Context, req *apply.Request, wanted *corev1.Service, prune *apply.Request) error {
 	trial := *req
 	trial.Prune, trial.Objects = nil, nil
 	for _, object := range req.Objects {
@@ -253,21 +261,31 @@ func (r *Reconciler) tryWithFreePorts(ctx context.Context, req *apply.Request, w
 		}
 		trial.Objects = append(trial.Objects, object)
 	}
-	done, err := r.Engine.Run(ctx, trial, apply.DryRun)
-	if err == nil {
-		return nil
-	}
-	return &ApplyResult{Seen: seen, Err: err, Refused: done.Refusal}
+	_, err := r.Engine.Run(ctx, trial, apply.DryRun)
+	return err
 }
 
-// RunFreed is RunRequest after FreeNodePorts. If the Service is refused although former Services were deleted for it, the generation of the owner has none deleted
-// again: that would recreate the former Services without an end.
-func (r *Reconciler) RunFreed(ctx context.Context, in *Input, req *apply.Request, freed apply.ChangeSet) (apply.Outcomes, error) {
+// freedAgain is the time until former Services are deleted again for a Service that was refused all the same.
+const freedAgain = time.Hour
+
+// RunFreed is RunRequest after FreeNodePorts. If the Service is refused although former Services were deleted for it, none is deleted again for this Service in
+// the next hour: that would recreate the former Services without an end. A node port that is taken may be the port of a Service that goes yet.
+func (r *Reconciler) RunFreed(ctx context.Context, in *Input, w *resource.Workload, req *apply.Request, freed apply.ChangeSet) (apply.Outcomes, error) {
 	done, err := r.RunRequest(ctx, req, r.Mode)
-	if len(freed) > 0 && r.Mode == apply.Write && done.Refusal != nil {
-		r.Records.rememberFreed(in.Key(), in.Owner.GetUID(), in.Owner.GetGeneration(), done.Refusal)
+	if len(freed) == 0 || r.Mode != apply.Write {
+		return done, err
 	}
+	memory := freedPorts{}
+	if reason, _ := reconciler.ReasonAndMessageOf(done.Refusal); done.Refusal != nil && reason != appv1.ReasonNodePortTaken {
+		memory = freedPorts{service: describeService(in, serviceOf(w)), until: r.Clock.Now().Add(freedAgain), err: done.Refusal}
+	}
+	r.Records.rememberFreed(in.Key(), in.Owner.GetUID(), memory)
 	return done, err
+}
+
+// describeService returns a digest of a wanted Service, with the generation of the owner.
+func describeService(in *Input, wanted *corev1.Service) string {
+	return fmt.Sprintf("%d %s %s", in.Owner.GetGeneration(), wanted.Name, DigestDesired(wanted.Spec))
 }
 
 // serviceOf returns the Service that leads to a workload's pods, nil if there is to be none.

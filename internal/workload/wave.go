@@ -14,6 +14,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/reconciler"
+	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/internal/waves"
 	"huolala.cn/app-operator/resource"
 )
@@ -38,8 +39,10 @@ type WaveGrants interface {
 // WaveState returns the state of a resource in which it declines a grant of defaults with a digest. unknown is the namespace of AppDefaults that count and
 // are not known, empty if all are known. A write that changes nothing which a grant depends on makes no other state.
 func WaveState(owner client.Object, digest, unknown string) string {
-	asked := owner.GetAnnotations()
-	state := fmt.Sprintf("%d %q %q %s %s", owner.GetGeneration(), asked[appv1.AnnotationRefresh], asked[appv1.AnnotationHold], digest, unknown)
+	asked := func(name string) string { // As the cache has it of a large resource.
+		return stored.ShortenValue(owner.GetAnnotations()[name], stored.MaxReducedAnnotation)
+	}
+	state := fmt.Sprintf("%d %q %q %s %s", owner.GetGeneration(), asked(appv1.AnnotationRefresh), asked(appv1.AnnotationHold), digest, unknown)
 	for _, kind := range []string{appv1.ConditionReady, appv1.ConditionStalled} {
 		if is := conditionOf(owner, kind); is != nil {
 			state += " " + string(is.Status)

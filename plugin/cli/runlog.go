@@ -43,7 +43,7 @@ func (f *runFollower) printLog(ctx context.Context, pod string) error {
 		}
 		before, asked := at, time.Now()
 		at, err = f.logSince(ctx, pod, at, out)
-		if err == nil || at != before || isFollowed(err, time.Since(asked)) {
+		if err == nil || at != before || run.ExitCode == nil && isFollowed(err, time.Since(asked)) {
 			worked = time.Now()
 		}
 		switch broken := f.outputError(); {

@@ -18,7 +18,7 @@ import (
 )
 
 // passTime lets time pass, which is that of a synctest bubble.
-func passTime(wait time.Duration) { time.Sleep(wait) }
+func passTime(wait time.Duration) { time.Sleep(wait) } //nolint:forbidigo // It is the time of synctest.
 
 // slowReader waits before each read.
 type slowReader struct {
