@@ -211,7 +211,7 @@ func (r *Reconciler) FreeNodePorts(
 		}
 		return nil, refused, nil
 	case err != nil: // The former Services stay, and the request has the error of its part.
-		return nil, nil, nil
+		return nil, nil, nil //nolint:nilerr // The request has it.
 	}
 	done, err := r.RunRequest(ctx, prune, r.Mode)
 	return done.Changes(), nil, err
