@@ -90,7 +90,7 @@ func (v *volumes) After(live client.Object) (after workload.Data, ok bool) {
 func (o view) remainsToApply() bool {
 	return o.existed || o.StatefulSet() != nil && metav1.IsControlledBy(o.StatefulSet(), o.cm) ||
 		o.headless != nil && metav1.IsControlledBy(o.headless, o.cm) ||
-		o.Service != nil && metav1.IsControlledBy(o.Service, o.cm)
+		o.Service != nil && metav1.IsControlledBy(o.Service, o.cm) && (o.Service.Name == o.name || o.Service.Spec.Selector[appv1.LabelPart] == o.name)
 }
 
 // ownSet returns the live StatefulSet, nil for a StatefulSet of another controller, such as an earlier CloudManager of this name.

@@ -59,21 +59,40 @@ func FreeNames(cm *appv1.CloudManager, owned children.Inventory, signs Signs) (f
 		}
 	}
 	for role, obstacle := range taken {
-		obstacle.Err = obstacle.errorOf(free, role)
+		obstacle.Err = obstacle.errorOf(cm, free, role, taken)
 	}
 	return free, taken
 }
 
 // errorOf returns the error to report of a tier. The tier waits if the other tier is about to replace its object; else a user has to choose.
-func (t *Taken) errorOf(free *appv1.CloudManager, role resource.Tier) error {
-	names := serviceNames(free, t.by.of)
-	if t.by.kind != kindService {
-		names = []string{t.by.of.Component(free).Name}
-	}
-	if t.Withheld || slices.Contains(names, t.by.name) {
+func (t *Taken) errorOf(cm, free *appv1.CloudManager, role resource.Tier, taken map[resource.Tier]*Taken) error {
+	if !t.isAwaited(cm, free, taken, map[resource.Tier]bool{role: true}) {
 		return reconciler.Stalled(appv1.ReasonResourceExists, messageNameTaken, t.by.kind, t.by.name, t.by.of, role)
 	}
 	return reconciler.Waiting(appv1.ReasonDependencyNotReady, messageNameAwaited, t.by.kind, t.by.name, t.by.of, role)
+}
+
+// isAwaited reports whether the other tier leaves the name by itself: it has another name already, or gets one once a further tier has left its own. visited
+// are the tiers that wait for it.
+func (t *Taken) isAwaited(cm, free *appv1.CloudManager, taken map[resource.Tier]*Taken, visited map[resource.Tier]bool) bool {
+	switch {
+	case t.Withheld:
+		return false
+	case !t.by.isNameOf(free):
+		return true
+	case visited[t.by.of] || t.by.isNameOf(cm) || taken[t.by.of] == nil:
+		return false
+	}
+	visited[t.by.of] = true
+	return taken[t.by.of].isAwaited(cm, free, taken, visited)
+}
+
+// isNameOf reports whether the spec of the other tier has the name.
+func (o *occupant) isNameOf(cm *appv1.CloudManager) bool {
+	if o.kind != kindService {
+		return o.of.Component(cm).Name == o.name
+	}
+	return slices.Contains(serviceNames(cm, o.of), o.name)
 }
 
 // occupantOf returns the object of another tier with a name of a tier's spec, also an object in the last applied spec of a tier in taken. A workload object of

@@ -193,6 +193,14 @@ func (t *State) trouble() error {
 	if t.Taken == nil {
 		return t.Err
 	}
+	var waiting *reconciler.WaitingError
+	if t.Err == nil && errors.As(t.Taken.Err, &waiting) && !t.Report.Pods.Ready { // The other tier may wait for this one.
+		words := fmt.Sprintf(messageNameAwaitedDown, waiting.Message, t.Report.Pods.Message)
+		if t.Report.Pods.Stalled {
+			return reconciler.Stalled(waiting.Reason, "%s", words)
+		}
+		return reconciler.Waiting(waiting.Reason, "%s", words)
+	}
 	return reconciler.Aggregate(t.Err, t.Taken.Err)
 }
 

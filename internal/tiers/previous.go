@@ -138,10 +138,14 @@ func (t *State) isUnmade() bool {
 
 // lendsService reports whether the pods of an earlier name stay for the sake of the clients of their Service, with the Service if that has an earlier name, too.
 func (t *State) lendsService() bool {
-	return t.Service.Grace > 0 && (t.SharesService || slices.ContainsFunc(t.Previous, func(obj client.Object) bool {
-		_, service := obj.(*corev1.Service)
-		return service
-	}))
+	workloads := 0
+	isService := func(obj client.Object) bool { return kindOf(obj) == kindService }
+	for _, obj := range t.Previous {
+		if !isService(obj) {
+			workloads++
+		}
+	}
+	return t.Service.Grace > 0 && (t.SharesService || workloads > 1 || slices.ContainsFunc(t.Previous, isService)) // Of several, no record is known.
 }
 
 // HoldsService reports whether the Service of a tier with a new name, live or nil, is to lead to the component of the earlier name yet: that has a Service of the

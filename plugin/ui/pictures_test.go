@@ -31,7 +31,7 @@ func owned(uid, owner string) metav1.ObjectMeta {
 func hostileRollout() *view.Snapshot {
 	app := &appv1.App{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: evil, UID: "app"}}
 	app.Spec.Image, app.Status.Ready, app.Status.UpdatedReplicas, app.Status.Endpoint, app.Status.Size = evil, "1/4", 2, evil, evil
-	app.Status.Defaults = &appv1.DefaultsInUse{Invalid: evil}
+	app.Status.Defaults, app.Status.Selector = &appv1.DefaultsInUse{Invalid: evil}, "app.kubernetes.io/name="+evil
 	app.Status.Conditions = []metav1.Condition{{Type: appv1.ConditionReady, Status: metav1.ConditionFalse, Reason: appv1.ReasonProgressing, Message: evil}}
 	r, _ := view.ResourceOf(app)
 	s := &view.Snapshot{Resource: r, Now: time.Now()}
