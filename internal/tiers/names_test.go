@@ -75,6 +75,8 @@ func TestFreeNames(t *testing.T) {
 		"swapped":                    {all, ownSigns, "db front identity", "db identity front", "identity: stalled Deployment front of front; front: stalled Deployment identity of identity"},
 		"front leaves its name":      {all, ownSigns, "db front site", "db identity site", "identity: waits Deployment front of front"},
 		"db leaves its name":         {all, ownSigns, "base db front", "base identity front", "identity: waits StatefulSet db of db"},
+		"a chain":                    {all, ownSigns, "base front db", "base identity front", "identity: waits Deployment front of front; front: waits StatefulSet db of db"},
+		"a circle":                   {all, ownSigns, "identity front db", "db identity front", "db: stalled Deployment identity of identity; identity: stalled Deployment front of front; front: stalled StatefulSet db of db"},
 		"only a Service is left":     {join(component("db", "base", "base", "db:1"), component("db", "db", "db", "")[1:], identity), ownSigns, "base db front", "base identity front", "identity: waits Service db of db"},
 		"another Service":            {all, ownSigns, "db identity/front front/site", "db identity front/site", "identity: waits Service front of front"},
 		"no record":                  {join(db, component("identity", "identity", "", ""), front), ownSigns, "db front site", "db front site", "identity: withheld Deployment front of front"},
