@@ -142,7 +142,7 @@ func (s *survey) addResource(ctx context.Context, k *kind, obj stored.Observed) 
 		s.counted.Pending++
 	}
 	if !in.follows {
-		if !judged.current && !member.Invalid && !member.Exempt {
+		if !judged.current && member.Awaits() {
 			s.awaiting++
 		}
 		return nil

@@ -128,6 +128,9 @@ func (g *Grants) Decline(id ID, state string, after time.Duration) {
 	g.declined[id] = state
 	if g.leader != nil {
 		g.leader.AddAfter(reconcile.Request{NamespacedName: grant.Of}, after)
+		if id.Namespace != grant.Of.Namespace { // The AppDefaults of the namespace count the resource, too.
+			g.leader.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: id.Namespace, Name: grant.Of.Name}}, after)
+		}
 	}
 }
 

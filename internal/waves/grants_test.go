@@ -47,6 +47,9 @@ func TestGrants(t *testing.T) {
 	if request, _ := leader.Get(); request.NamespacedName != of || g.Declined(web) != "state" {
 		t.Errorf("the AppDefaults that were woken are %v, the state is %q", request, g.Declined(web))
 	}
+	if request, _ := leader.Get(); request.NamespacedName != (types.NamespacedName{Namespace: web.Namespace, Name: "default"}) {
+		t.Errorf("the AppDefaults of the namespace that were woken are %v", request)
+	}
 	g.Decline(web, "another", 0) // There is no grant any more.
 	g.Forget(box)
 	g.Try(box)

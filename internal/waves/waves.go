@@ -53,6 +53,21 @@ type Member struct {
 	Refused   bool
 }
 
+// Awaits reports whether a resource takes the present defaults in a wave, as Decide decides: not if it has them, is skipped, or has gone back from a repair.
+func (m *Member) Awaits() bool {
+	switch {
+	case m.Current:
+		return false
+	case m.Granted > 0:
+		return true
+	case m.Invalid, m.Exempt:
+		return false
+	case m.RolledBack:
+		return !m.Repairs
+	}
+	return m.Ready || m.Stalled || m.RolledBackEarlier
+}
+
 // Rollout is the state of a rollout.
 type Rollout struct {
 	Members []Member

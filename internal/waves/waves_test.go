@@ -420,3 +420,26 @@ func TestAFailureStops(t *testing.T) {
 		t.Errorf("the next text takes %s, want %s; %+v", names(next.Take), names(failed.Stalled), next)
 	}
 }
+
+// TestAwaits has the resources that take the present defaults in a wave, and those that do not.
+func TestAwaits(t *testing.T) {
+	for name, c := range map[string]struct {
+		member Member
+		want   bool
+	}{
+		"it has them":               {Member{Current: true, Ready: true}, false},
+		"ready":                     {Member{Ready: true}, true},
+		"stalled":                   {Member{Stalled: true}, true},
+		"a rollout of its own":      {Member{}, false},
+		"granted":                   {Member{Granted: 2}, true},
+		"paused":                    {Member{Exempt: true, Ready: true}, false},
+		"invalid with them":         {Member{Invalid: true, Ready: true}, false},
+		"gone back from them":       {Member{RolledBack: true, Stalled: true}, true},
+		"gone back from a repair":   {Member{RolledBack: true, Stalled: true, Repairs: true}, false},
+		"gone back from other ones": {Member{RolledBackEarlier: true}, true},
+	} {
+		if got := c.member.Awaits(); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
