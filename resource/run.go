@@ -71,8 +71,8 @@ func RunJob(d *appsv1.Deployment, services []corev1.Service, run *Run) *batchv1.
 	return job
 }
 
-// MainContainer returns the main container of a live Deployment: by the record of its spec, else by the name of the Deployment. Others may have put
-// a container before it. The first container is the main one where the name is not known: a hash has none, and defaults may have another one.
+// MainContainer returns the main container of a live Deployment: by the record of its spec and of its defaults, else by the name of the Deployment. Others may
+// have put a container before it. The first container is the main one where the name is not known, as with a hash in place of the record.
 func MainContainer(d *appsv1.Deployment) *corev1.Container {
 	var recorded struct {
 		ContainerName string `json:"containerName"`
@@ -81,10 +81,14 @@ func MainContainer(d *appsv1.Deployment) *corev1.Container {
 	containers := d.Spec.Template.Spec.Containers
 	unread := json.Unmarshal([]byte(d.Annotations[appv1.AnnotationLastAppliedSpec]), &recorded)
 	inputs, unknown := DecodeInputs(d.Annotations[appv1.AnnotationLastAppliedInputs])
-	if recorded.ContainerName == "" && (unread != nil || unknown != nil || inputs.Defaults != "") {
+	if unread != nil || unknown != nil {
 		return &containers[0]
 	}
-	for _, name := range []string{recorded.ContainerName, recorded.Name, d.Name} {
+	if recorded.Name == d.Name { // The same as no name.
+		recorded.Name = ""
+	}
+	defaults, _ := inputs.Defaults.defaultedFields(&appv1.WorkloadSpec{}, &appv1.ServingSpec{}, nil)
+	for _, name := range []string{recorded.ContainerName, recorded.Name, defaults.ContainerName, d.Name} {
 		if at := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == name }); at >= 0 {
 			return &containers[at]
 		}

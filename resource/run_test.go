@@ -107,6 +107,10 @@ func TestMainContainer(t *testing.T) {
 		if want == "sidecar" {
 			d.Name = "other"
 		}
+		if want == "cart" { // As AppDefaults state it.
+			d.Annotations[appv1.AnnotationLastAppliedSpec] = `{"image":"a"}`
+			d.Annotations[appv1.AnnotationLastAppliedInputs] = BuildInputs{Rendering: 2, Defaults: recordDefaults(recordedDefaults{Fields: appv1.Defaults{ContainerName: "cart"}})}.Encode()
+		}
 		if got := MainContainer(d); got.Name != want {
 			t.Errorf("with %s: %s, want %s", record, got.Name, want)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -204,7 +205,8 @@ func (r *Reconciler) FreeNodePorts(
 		return nil, &ApplyResult{Seen: seen, Err: known.err, Refused: known.err}, nil
 	}
 	switch err := r.tryWithFreePorts(ctx, req, wanted, prune); {
-	case errors.Is(err, reconciler.ErrStale), req.Policy.AllOrNothing && apply.Refused(err):
+	case exceedsQuota(err): // The deletion gives back what the Service takes.
+	case errors.Is(err, reconciler.ErrStale), err != nil && req.Policy.AllOrNothing:
 		refused = &ApplyResult{Seen: seen, Err: err}
 		if apply.Refused(err) {
 			refused.Refused = err
@@ -215,6 +217,11 @@ func (r *Reconciler) FreeNodePorts(
 	}
 	done, err := r.RunRequest(ctx, prune, r.Mode)
 	return done.Changes(), nil, err
+}
+
+// exceedsQuota reports whether a quota forbids an object.
+func exceedsQuota(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "exceeded quota:") // As Kubernetes' own quota says it.
 }
 
 // servicesInTheWay returns the request that deletes the former Services with node ports of a wanted Service.
