@@ -128,17 +128,7 @@ func TestOtherDefaultsAfterARefresh(t *testing.T) {
 			"with the next change": {`{"defaults":{"podAnnotations":{"a":"3"}}}`, "map[a:1]"},
 			"in waves":             {inWaves("3", "1", "0s"), "map[a:3]"},
 		}, func(t *testing.T, how string, c struct{ defaults, pods string }) {
-			w := newWorld(t, newStored(t, kindNamed(t, name), onStall(name, "nginx:1")))
-			w.setDefaults("platform", `{"defaults":{"podAnnotations":{"a":"1"}}}`)
-			w.settle(name)
-			w.run(name, w.replicaSet("web-1"))
-			w.settle(name)
-			w.setDefaults("platform", `{"defaults":{"podAnnotations":{"a":"2"}}}`)
-			w.annotate(name, appv1.AnnotationRefresh, "1")
-			w.settle(name)
-			w.replicaSet("web-2")
-			w.stall(name)
-			w.settle(name)
+			w := failedRefresh(t, name)
 			w.runAgain(name, "web-1")
 			w.setDefaults("platform", c.defaults)
 			w.settle(name)

@@ -39,12 +39,18 @@ func stalledWorld(t *testing.T, kindName string) *world {
 	w.settle(kindName)
 	w.run(kindName, w.replicaSet("web-1"))
 	w.settle(kindName)
+	w.stallRelease(kindName)
+	w.sent()
+	return w
+}
+
+// stallRelease gives the resource a spec whose rollout, to the ReplicaSet web-2, stalls.
+func (w *world) stallRelease(kindName string) {
+	w.t.Helper()
 	w.setSpec(kindName, onStall(kindName, "nginx:none"))
 	w.settle(kindName)
 	w.replicaSet("web-2")
 	w.stall(kindName)
-	w.sent()
-	return w
 }
 
 // TestRollbackFlow rolls a spec back whose pods do not come up, once: it is not tried again while it stays, also by another operator, and
@@ -152,10 +158,7 @@ func TestRollbackAndOlderHold(t *testing.T) {
 		w.settle(name)
 		w.run(name, w.replicaSet("web-1"))
 		w.settle(name)
-		w.setSpec(name, onStall(name, "nginx:none"))
-		w.settle(name)
-		w.replicaSet("web-2")
-		w.stall(name)
+		w.stallRelease(name)
 		w.settle(name)
 		for _, step := range []struct{ what, hold, image, condition string }{
 			{"rolled back", "", "nginx:1", "Applied=False/RolledBack"},

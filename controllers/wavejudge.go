@@ -37,7 +37,7 @@ type judgement struct {
 	current, exempt bool
 	digest          string
 	wave            resource.Wave
-	// rollback is from what the resource has gone back.
+	// rollback is the rollback of the resource that is in force.
 	rollback workload.Rollback
 }
 

@@ -48,11 +48,7 @@ func TestARepairedAppStopsARollout(t *testing.T) {
 // next defaults reach it last, too.
 func TestARepairThatGoesBackStopsNothing(t *testing.T) {
 	forNames(t, heldKinds(), func(t *testing.T, name string) {
-		w := newWorld(t, newStored(t, kindNamed(t, name), onStall(name, "nginx:1")))
-		w.setDefaults("platform", inWaves("1", "1", "0s"))
-		w.settle(name)
-		w.run(name, w.replicaSet("web-1"))
-		w.settle(name)
+		w := newWaveWorld(t, name, "web-1")
 		w.annotate(name, appv1.AnnotationRefresh, "1")
 		w.settle(name)
 		w.stall(name)
@@ -81,21 +77,14 @@ func TestARepairThatGoesBackStopsNothing(t *testing.T) {
 // TestAnOwnRollbackStopsNothing has an App go back from a change of its own, to the defaults of a wave: nothing stalls while the pods of before start.
 func TestAnOwnRollbackStopsNothing(t *testing.T) {
 	forNames(t, heldKinds(), func(t *testing.T, name string) {
-		w := newWorld(t, newStored(t, kindNamed(t, name), onStall(name, "nginx:1")))
-		w.setDefaults("platform", inWaves("1", "1", "0s"))
-		w.settle(name)
-		w.run(name, w.replicaSet("web-0"))
-		w.settle(name)
+		w := newWaveWorld(t, name, "web-0")
 		w.setDefaults("platform", inWaves("2", "1", "0s"))
 		w.settle(name)
 		w.lead()
 		w.settle(name)
 		w.run(name, w.replicaSet("web-1"))
 		w.settle(name)
-		w.setSpec(name, onStall(name, "nginx:none"))
-		w.settle(name)
-		w.replicaSet("web-2")
-		w.stall(name)
+		w.stallRelease(name)
 		w.settle(name)
 		w.stands("rollback", name, "Applied=False/RolledBack", "Stalled=True/RolledBack")
 		if got := w.lead(); got != "True/RolledOut" {

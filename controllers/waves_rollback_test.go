@@ -29,14 +29,21 @@ func (w *world) lead() string {
 	return string(c.Status) + "/" + c.Reason
 }
 
-// failedDefaults returns a world in which the defaults of a wave have failed, and the resource has gone back to those of before.
-func failedDefaults(t *testing.T, kindName string) *world {
+// newWaveWorld returns a world whose resource has the AppDefaults 1, which roll out in waves, and runs as a ReplicaSet.
+func newWaveWorld(t *testing.T, kindName, set string) *world {
 	t.Helper()
 	w := newWorld(t, newStored(t, kindNamed(t, kindName), onStall(kindName, "nginx:1")))
 	w.setDefaults("platform", inWaves("1", "1", "0s"))
 	w.settle(kindName)
-	w.run(kindName, w.replicaSet("web-1"))
+	w.run(kindName, w.replicaSet(set))
 	w.settle(kindName)
+	return w
+}
+
+// failedDefaults returns a world in which the defaults of a wave have failed, and the resource has gone back to those of before.
+func failedDefaults(t *testing.T, kindName string) *world {
+	t.Helper()
+	w := newWaveWorld(t, kindName, "web-1")
 	w.setDefaults("platform", inWaves("2", "1", "0s"))
 	w.settle(kindName)
 	w.wrote("before the wave", "status "+kindName+" web")
@@ -162,20 +169,27 @@ func TestAChangeWithFailedDefaultsIsRolledBack(t *testing.T) {
 	})
 }
 
+// failedRefresh returns a world in which a refresh has taken other defaults, has stalled, and was rolled back.
+func failedRefresh(t *testing.T, kindName string) *world {
+	t.Helper()
+	w := newWorld(t, newStored(t, kindNamed(t, kindName), onStall(kindName, "nginx:1")))
+	w.setDefaults("platform", `{"defaults":{"podAnnotations":{"a":"1"}}}`)
+	w.settle(kindName)
+	w.run(kindName, w.replicaSet("web-1"))
+	w.settle(kindName)
+	w.setDefaults("platform", `{"defaults":{"podAnnotations":{"a":"2"}}}`)
+	w.annotate(kindName, appv1.AnnotationRefresh, "1")
+	w.settle(kindName)
+	w.replicaSet("web-2")
+	w.stall(kindName)
+	w.settle(kindName)
+	return w
+}
+
 // TestARefreshWithOtherDefaultsIsRolledBack has a refresh that takes other defaults stall: it is a change, and a refresh that takes none is not.
 func TestARefreshWithOtherDefaultsIsRolledBack(t *testing.T) {
 	forNames(t, heldKinds(), func(t *testing.T, name string) {
-		w := newWorld(t, newStored(t, kindNamed(t, name), onStall(name, "nginx:1")))
-		w.setDefaults("platform", `{"defaults":{"podAnnotations":{"a":"1"}}}`)
-		w.settle(name)
-		w.run(name, w.replicaSet("web-1"))
-		w.settle(name)
-		w.setDefaults("platform", `{"defaults":{"podAnnotations":{"a":"2"}}}`)
-		w.annotate(name, appv1.AnnotationRefresh, "1")
-		w.settle(name)
-		w.replicaSet("web-2")
-		w.stall(name)
-		w.settle(name)
+		w := failedRefresh(t, name)
 		if got := w.annotationsOfPods(); got != "map[a:1]" {
 			t.Errorf("the pods have %s", got)
 		}

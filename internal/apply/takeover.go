@@ -276,8 +276,8 @@ func (p *objectPlan) partToTransfer(live client.Object, entry metav1.ManagedFiel
 	return part
 }
 
-// isOfEarlierOperator reports whether an entry with a set of fields is of an operator that created the live object for its controller, a resource
-// of our group. A reference to an owner that is no controller proves nothing: any client may have set it.
+// isOfEarlierOperator reports whether an earlier operator wrote an entry with a set of fields: the manager of the entry created the live object for the object's
+// controller, a resource of our group. A reference to an owner that is no controller proves nothing: any client may have set it.
 func isOfEarlierOperator(live client.Object, entry metav1.ManagedFieldsEntry, set *fieldpath.Set) bool {
 	controller := metav1.GetControllerOf(live)
 	return controller != nil && children.IsOfOurGroup(controller) && fields.CreatedByController(entry, set, controller.UID)

@@ -31,7 +31,7 @@ func AnnotationLimit(name string) (most int, ok bool) {
 // name of an object has room.
 const MaxReducedAnnotation = 253
 
-// ShortenValue returns the value of an annotation, or what tells it from others if it has more than most bytes.
+// ShortenValue returns the value of an annotation, and of a value with more than most bytes its SHA-256 sum.
 func ShortenValue(value string, most int) string {
 	if len(value) <= most {
 		return value

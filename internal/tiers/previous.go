@@ -138,18 +138,12 @@ func (t *State) isUnmade() bool {
 
 // lendsService reports whether the pods of an earlier name stay for the sake of the clients of their Service, with the Service if that has an earlier name, too.
 func (t *State) lendsService() bool {
-	workloads := 0
-	isService := func(obj client.Object) bool { return kindOf(obj) == kindService }
-	for _, obj := range t.Previous {
-		if !isService(obj) {
-			workloads++
-		}
-	}
-	return t.Service.Grace > 0 && (t.SharesService || workloads > 1 || slices.ContainsFunc(t.Previous, isService)) // Of several, no record is known.
+	several := len(t.Previous) > 1 // With several workload objects, the record is not known.
+	return t.Service.Grace > 0 && (t.SharesService || several || slices.ContainsFunc(t.Previous, func(obj client.Object) bool { return kindOf(obj) == kindService }))
 }
 
-// HoldsService reports whether the Service of a tier with a new name, live or nil, is to lead to the component of the earlier name yet: that has a Service of the
-// same name, and the new one has not been available. A Service that leads to the new one stays.
+// HoldsService reports whether the Service of a renamed tier still has to lead to the former component. The former component has a Service of the same name, and
+// the new component has not been available. live is the Service, nil if it does not exist. A Service that leads to the new component stays as it is.
 func (p *Plan) HoldsService(i int, live *corev1.Service) bool {
 	t := &p.Tiers[i]
 	switch {
@@ -185,7 +179,7 @@ func (p *Plan) SpecOfPrevious(i int) *appv1.CloudManager {
 }
 
 // takenFromPrevious returns the names that the objects of a tier's earlier name cannot have: the names of the objects that other tiers have, or had, and the
-// names of the tier now. The Service of the tier can be the one of the earlier name (HoldsService).
+// names of the tier now. Both components can have the same Service (HoldsService).
 func (p *Plan) takenFromPrevious(i int) []string {
 	var taken []string
 	for j := range p.Tiers {

@@ -116,10 +116,18 @@ func exposesAsAsked(in *Input, done *ApplyResult) bool {
 
 // isAsAsked reports whether an object of a type was applied, if the spec asks for it, or else that there is none.
 func isAsAsked[T client.Object](done *ApplyResult, asked bool) bool {
-	return asked == wasApplied[T](done) && (asked || !slices.ContainsFunc(done.Seen.Owned, func(obj client.Object) bool {
-		_, ok := obj.(T)
-		return ok
-	}))
+	_, exists := ownedOf[T](done.Seen)
+	return asked == wasApplied[T](done) && (asked || !exists)
+}
+
+// ownedOf returns the first object of a type that the owner has, and whether there is one.
+func ownedOf[T client.Object](seen *Observed) (obj T, exists bool) {
+	for _, owned := range seen.Owned {
+		if found, ok := owned.(T); ok {
+			return found, true
+		}
+	}
+	return obj, false
 }
 
 // wasApplied reports whether an auxiliary object of a type was applied, or could not be.
@@ -174,11 +182,7 @@ func liveAuxiliary[T client.Object](done *ApplyResult) (live T, trouble error) {
 			return live, out.Err
 		}
 	}
-	for _, obj := range done.Seen.Owned {
-		if found, ok := obj.(T); ok {
-			return found, nil
-		}
-	}
+	live, _ = ownedOf[T](done.Seen)
 	return live, nil
 }
 

@@ -250,8 +250,8 @@ func (c decider) releasesAnew(present *builtSpec) bool {
 	return latest.Name != c.awaitedJob(present) || !health.JobEndedBy(latest, batchv1.JobComplete)
 }
 
-// rolloutOfJob returns the rollout of the present spec. What a user asks for has the parts of the spec that change the pods without being part of
-// their identity.
+// rolloutOfJob returns the rollout of the present spec. Its cause has the identity of the pods, the fields that the spec does without, and the account of the
+// pods, which is not part of their identity.
 func (c decider) rolloutOfJob(present *builtSpec) resource.Rollout {
 	asked := append([]string{c.in.Spec.Identity()}, slices.Sorted(slices.Values(c.in.Spec.Without()))...)
 	if account := c.accountOf(""); account != "" {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -274,7 +275,7 @@ func (c decider) buildHeld(source *holdSource) *resource.Workload {
 		return nil // As above.
 	}
 	if now := c.inputNow(); now.isValid() {
-		if now.wantsAutoscaler() && c.seen.hasOwnAutoscaler() { // The earlier spec may have none, and the autoscaler stays.
+		if _, exists := ownedOf[*autoscalingv2.HorizontalPodAutoscaler](c.seen); exists && now.wantsAutoscaler() { // The earlier spec may have none, and the autoscaler stays.
 			options.Serving = now.Around
 		}
 		w.SetReplicas(now.Spec.Workload().Replicas, options)

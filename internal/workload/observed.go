@@ -6,7 +6,6 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -157,14 +156,6 @@ func (o *Observed) buildOptions(inputs resource.BuildInputs, serving *appv1.Serv
 		Selector: selector, Inputs: inputs, Autoscaled: o.Scaled && (o.Object != nil || lost != nil), LostReplicas: lost,
 		OtherAutoscaler: o.otherAutoscaler(), Sizes: o.sizes, LiveReplicas: o.liveReplicas(), Serving: serving,
 	}
-}
-
-// hasOwnAutoscaler reports whether the owner has an autoscaler.
-func (o *Observed) hasOwnAutoscaler() bool {
-	return slices.ContainsFunc(o.Owned, func(obj client.Object) bool {
-		_, ok := obj.(*autoscalingv2.HorizontalPodAutoscaler)
-		return ok
-	})
 }
 
 // lostInputs returns the record of the inputs of a database whose StatefulSet is gone and is recreated with these inputs, empty for any

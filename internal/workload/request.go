@@ -29,8 +29,8 @@ import (
 type How struct {
 	// Whole is true to write nothing new if a part of the workload is refused.
 	Whole bool
-	// Earlier is true for an earlier spec, by which nothing is pruned but the objects around the pods that Around, the fields of the present spec, does not ask
-	// for. With nil, none is.
+	// Earlier is true for an earlier spec. Around has the fields of the present spec for the objects around the pods. By an earlier spec, only objects that Around
+	// does not ask for are pruned; with nil, no object is pruned.
 	Earlier bool
 	Around  *appv1.ServingSpec
 	// Alone is true to leave out the independent objects, which have the present spec already.
@@ -195,8 +195,8 @@ func (how *How) limitRequest(w *resource.Workload, req *apply.Request) {
 	}
 }
 
-// staysNextToEarlier returns whether a former object stays while an earlier spec is in force: what the present spec asks for, what the pods need, and an Ingress or
-// HTTPRoute whose successor waits for a port of the present spec.
+// staysNextToEarlier returns a function that reports whether a former object stays while an earlier spec is in force: an object that the present spec asks for, an
+// object that the pods need, and an Ingress, HTTPRoute or PodMonitor that waits for a port of the present spec.
 func (how *How) staysNextToEarlier(w *resource.Workload, req *apply.Request) func(client.Object) bool {
 	if how.Around == nil || len(req.Prune) == 0 {
 		return func(client.Object) bool { return true }

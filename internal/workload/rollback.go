@@ -61,14 +61,15 @@ type declinedRollback struct{ rollout, cause string }
 // mayRollBack reports whether the spec, with its defaults, is valid and requests rollbacks.
 func (c decider) mayRollBack() bool {
 	serving := c.in.Spec.Serving()
-	return serving != nil && serving.Rollback == appv1.RollbackOnStall && c.in.Undecodable == nil && len(c.in.Errs) == 0
+	return serving != nil && serving.Rollback == appv1.RollbackOnStall && c.in.isValid()
 }
 
-// keepsRollback reports whether the resource still requests the rollback of a failed spec, and is valid. The defaults in force are those of the spec that the
-// workload went back to: they may lack what the failed spec had. So the text of the resource alone ends a rollback, and the resource is valid if it is with
-// the present defaults or with those in force.
+// keepsRollback reports whether the resource still requests the rollback of a failed spec, and is valid. After a rollback, the defaults in force are those of the
+// earlier spec, which may lack fields that the failed spec had. So only the resource's own text ends a rollback, and the resource counts as valid if it is valid
+// with the present defaults or with the defaults in force.
 func (c decider) keepsRollback(failed *failedSpec) bool {
-	if !c.inputNow().isValid() {
+	now := c.inputNow()
+	if !now.isValid() {
 		return false
 	}
 	switch own := c.in.Spec.WithDefaults("").Serving(); {
@@ -79,7 +80,7 @@ func (c decider) keepsRollback(failed *failedSpec) bool {
 	case slices.Contains(c.in.Spec.Without(), fieldRollback):
 		return false
 	}
-	return failed.ByDefault || c.inputNow().Spec.Serving().Rollback == appv1.RollbackOnStall || c.in.Spec.Serving().Rollback == appv1.RollbackOnStall
+	return failed.ByDefault || now.Spec.Serving().Rollback == appv1.RollbackOnStall || c.in.Spec.Serving().Rollback == appv1.RollbackOnStall
 }
 
 // stillFailed returns the failed spec while the resource has that spec, and no refresh requests another try; nil otherwise.

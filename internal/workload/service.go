@@ -233,16 +233,17 @@ func (r *Reconciler) servicesInTheWay(in *Input, seen *Observed, wanted *corev1.
 	}
 	for _, obj := range former {
 		service, ok := obj.(*corev1.Service)
-		if ok && service.Name != wanted.Name && !in.leavesFormer(service, former) && slices.ContainsFunc(wanted.Spec.Ports, func(wants corev1.ServicePort) bool { return hasNodePort(service, wants) }) {
+		if ok && service.Name != wanted.Name && !in.leavesFormer(service, former) && slices.ContainsFunc(wanted.Spec.Ports, func(wants corev1.ServicePort) bool { return hasNodePort(obj, wants) }) {
 			prune.Prune = append(prune.Prune, service)
 		}
 	}
 	return prune
 }
 
-// hasNodePort reports whether a Service has the node port of a port.
-func hasNodePort(service *corev1.Service, port corev1.ServicePort) bool {
-	return port.NodePort != 0 && slices.ContainsFunc(service.Spec.Ports, func(has corev1.ServicePort) bool {
+// hasNodePort reports whether an object is a Service with the node port of a port.
+func hasNodePort(obj client.Object, port corev1.ServicePort) bool {
+	service, ok := obj.(*corev1.Service)
+	return ok && port.NodePort != 0 && slices.ContainsFunc(service.Spec.Ports, func(has corev1.ServicePort) bool {
 		return has.NodePort == port.NodePort && has.Protocol == port.Protocol
 	})
 }
@@ -258,7 +259,7 @@ func (r *Reconciler) tryWithFreePorts(ctx context.Context, req *apply.Request, w
 		case isWanted:
 			free := service.DeepCopy()
 			for i := range free.Spec.Ports {
-				if slices.ContainsFunc(prune.Prune, func(former client.Object) bool { return hasNodePort(former.(*corev1.Service), free.Spec.Ports[i]) }) { //nolint:forcetypeassert // These are Services.
+				if slices.ContainsFunc(prune.Prune, func(former client.Object) bool { return hasNodePort(former, free.Spec.Ports[i]) }) {
 					free.Spec.Ports[i].NodePort = 0
 				}
 			}
@@ -275,8 +276,9 @@ func (r *Reconciler) tryWithFreePorts(ctx context.Context, req *apply.Request, w
 // freedAgain is the time until former Services are deleted again for a Service that was refused all the same.
 const freedAgain = time.Hour
 
-// RunFreed is RunRequest after FreeNodePorts. If the Service is refused although former Services were deleted for it, none is deleted again for this Service in
-// the next hour: that would recreate the former Services without an end. A node port that is taken may be the port of a Service that goes yet.
+// RunFreed is RunRequest after FreeNodePorts. If the Service is refused although former Services were deleted for it, no Service is deleted again for it within
+// freedAgain: otherwise the former Services would be deleted and recreated without an end. A node port that is taken may belong to a Service that is being
+// deleted, and is tried again.
 func (r *Reconciler) RunFreed(ctx context.Context, in *Input, w *resource.Workload, req *apply.Request, freed apply.ChangeSet) (apply.Outcomes, error) {
 	done, err := r.RunRequest(ctx, req, r.Mode)
 	if len(freed) == 0 || r.Mode != apply.Write {

@@ -218,7 +218,7 @@ func (h *holdMark) failedWithOthers(digest string) bool {
 	return h.rolledBack() && h.Failed.Defaults != "" && h.Failed.Defaults != digest
 }
 
-// Rollback is from what a workload has gone back. At most one of its fields is true, apart from Repairs.
+// Rollback has the cause of a rollback that is in force: defaults, or a change of the resource. At most one field is true, apart from Repairs.
 type Rollback struct {
 	// Present is true after a rollback from the present defaults, Others after a rollback from other defaults, and Own after one from a change of the resource
 	// alone. A change with the present defaults of a wave counts as these defaults, since no spec has been ready with them. OwnAndOthers is true for such a
@@ -231,7 +231,7 @@ type Rollback struct {
 // StaysBack reports whether other defaults do not end the rollback, as the change may be the cause.
 func (r Rollback) StaysBack() bool { return r.Own || r.OwnAndOthers }
 
-// RolledBackFrom returns from what the workload of a live Deployment has gone back, the zero value if it has not. digest is that of the present defaults.
+// RolledBackFrom returns the cause of the rollback of a live Deployment, the zero value without a rollback. digest is the digest of the present defaults.
 func RolledBackFrom(k resource.Kind, live *appsv1.Deployment, digest string) Rollback {
 	mark := (&Input{Kind: k}).markOf(live)
 	if !mark.rolledBack() {

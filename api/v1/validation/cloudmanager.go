@@ -61,7 +61,7 @@ type componentName struct {
 	errs *field.ErrorList
 }
 
-// uniqueNames adds the errors of names that are too long or not unique. The error is on both components: a spec does not tell which of them is to have the object.
+// uniqueNames adds the errors of names that are too long or not unique. Both components get the error: the spec does not determine the owner of the object.
 func uniqueNames(names []componentName) {
 	valid := slices.DeleteFunc(slices.Clone(names), func(n componentName) bool {
 		if len(n.name) <= n.most {
