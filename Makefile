@@ -210,11 +210,12 @@ test-operator: $(CHART_TOOLS) # Without an API server: make test-unit. With one:
 		[ -z "$$failed" ]
 
 # The packages whose tests have a long form. The race detector finds the same races in the short forms, and would make the long ones last
-# for half an hour.
+# for half an hour. Tests without a long form are those of make test.
 LONG_PKG = ./test/integration ./test/chaos ./test/chart ./webhooks
+LONG_RUN = $(or $(RUN),$(shell go run ./hack/longforms $(LONG_PKG:./test/chaos=./test/chaos/...)))
 .PHONY: test-long
 test-long: ## Run the long forms of the tests that have one: all crashes, more random specs and faults, and test/chaos. RUN= chooses.
-	@$(MAKE) --no-print-directory test-operator CI_LONG=1 RACE= PKG='$(LONG_PKG)'
+	@run='$(LONG_RUN)'; [ -n "$$run" ] || exit 1; $(MAKE) --no-print-directory test-operator CI_LONG=1 RACE= PKG='$(LONG_PKG)' RUN="$$run"
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no API server.

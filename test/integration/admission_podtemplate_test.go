@@ -49,8 +49,8 @@ func TestPodTemplate(t *testing.T) {
 			d, _ := createInPlace(t, app)
 			before := d.Spec.Template
 			// Written whole, as a merge patch has no way to say null.
-			app.Spec.PodTemplatePatch = parsePatch(t, strings.ReplaceAll(c.patch, "NAME", app.Name))
-			if err := plane.Client.Update(t.Context(), app); err != nil {
+			patch := func() { app.Spec.PodTemplatePatch = parsePatch(t, strings.ReplaceAll(c.patch, "NAME", app.Name)) }
+			if err := updateWithRetry(t, plane.Client, app, patch); err != nil {
 				t.Fatal(err)
 			}
 			plane.Stands(t, app, progressing...)
@@ -63,12 +63,12 @@ func TestPodTemplate(t *testing.T) {
 			}
 			m.Idle(t)
 
-			plane.Read(t, app)
-			app.Spec.PodTemplatePatch = nil
-			if strings.HasPrefix(c.extra, "volumeMounts") {
-				app.Spec.PodTemplatePatch = parsePatch(t, c.patch)
-			}
-			if err := plane.Client.Update(t.Context(), app); err != nil {
+			if err := updateWithRetry(t, plane.Client, app, func() {
+				app.Spec.PodTemplatePatch = nil
+				if strings.HasPrefix(c.extra, "volumeMounts") {
+					app.Spec.PodTemplatePatch = parsePatch(t, c.patch)
+				}
+			}); err != nil {
 				t.Fatal(err)
 			}
 			plane.Stands(t, app, progressing...)
@@ -111,9 +111,10 @@ func TestInvalidPodTemplate(t *testing.T) {
 			app := newApp(ns, fmt.Sprintf("web-%d", i))
 			d, s := createInPlace(t, app)
 			deploymentWas, serviceWas := readWhole(t, d), readWhole(t, s)
-			app.Spec.PodTemplatePatch = parsePatch(t, strings.ReplaceAll(c.patch, "NAME", app.Name))
-			app.Spec.Image = "nginx:1.17"
-			if err := plane.Client.Update(t.Context(), app); err != nil {
+			if err := updateWithRetry(t, plane.Client, app, func() {
+				app.Spec.PodTemplatePatch = parsePatch(t, strings.ReplaceAll(c.patch, "NAME", app.Name))
+				app.Spec.Image = "nginx:1.17"
+			}); err != nil {
 				t.Fatal(err)
 			}
 			plane.Stands(t, app, "Ready=False/Invalid", "Reconciling=False/Invalid", "Stalled=True/Invalid")
@@ -122,8 +123,7 @@ func TestInvalidPodTemplate(t *testing.T) {
 			checkUntouched(t, d, deploymentWas)
 			checkUntouched(t, s, serviceWas)
 
-			app.Spec.PodTemplatePatch = nil
-			if err := plane.Client.Update(t.Context(), app); err != nil {
+			if err := updateWithRetry(t, plane.Client, app, func() { app.Spec.PodTemplatePatch = nil }); err != nil {
 				t.Fatal(err)
 			}
 			plane.Stands(t, app, progressing...)

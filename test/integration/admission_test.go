@@ -18,7 +18,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -348,11 +347,7 @@ func TestAdmissionUnchanged(t *testing.T) {
 		func() { app.Annotations = map[string]string{"a": "b"} },
 		func() { app.Finalizers = []string{"test.example.com/hold"} },
 	} {
-		if err := retry.OnError(retry.DefaultBackoff, apierrors.IsConflict, func() error {
-			plane.Read(t, app)
-			change()
-			return u.Update(t.Context(), app)
-		}); err != nil {
+		if err := updateWithRetry(t, u, app, change); err != nil {
 			t.Error(err)
 		}
 	}
@@ -361,20 +356,15 @@ func TestAdmissionUnchanged(t *testing.T) {
 	if said := u.warnings(); len(said) > 0 {
 		t.Errorf("warnings: %q", said)
 	}
-	plane.Read(t, app)
-	app.Spec.MinReadySeconds = ptr.To[int32](700)
-	if err := checkTurnedAway(u.Update(t.Context(), app), "spec.minReadySeconds"); err != nil {
+	longer := func() { app.Spec.MinReadySeconds = ptr.To[int32](700) }
+	if err := checkTurnedAway(updateWithRetry(t, u, app, longer), "spec.minReadySeconds"); err != nil {
 		t.Error(err)
 	}
-	app.Spec.MinReadySeconds = ptr.To[int32](600)
-	app.Spec.Paused = true
-	if err := u.Update(t.Context(), app); err != nil || !strings.Contains(strings.Join(u.warnings(), "\n"), "spec.minReadySeconds") {
+	if err := updateWithRetry(t, u, app, func() { app.Spec.Paused = true }); err != nil || !strings.Contains(strings.Join(u.warnings(), "\n"), "spec.minReadySeconds") {
 		t.Errorf("an App that was invalid before is paused: %v", err)
 	}
 	plane.Delete(t, app)
-	plane.Read(t, app)
-	app.Finalizers = nil
-	if err := u.Update(t.Context(), app); err != nil {
+	if err := updateWithRetry(t, u, app, func() { app.Finalizers = nil }); err != nil {
 		t.Errorf("the finalizer of an App that goes: %v", err)
 	}
 	plane.Gone(t, app)
@@ -453,9 +443,7 @@ func TestDefaultChangesNothing(t *testing.T) {
 	older.Stop(t)
 	plane.Delete(t, box, client.PropagationPolicy("Orphan"))
 	// In the place of the garbage collector, which does not run here.
-	plane.Read(t, box)
-	box.Finalizers = nil
-	if err := plane.Client.Update(t.Context(), box); err != nil {
+	if err := updateWithRetry(t, plane.Client, box, func() { box.Finalizers = nil }); err != nil {
 		t.Fatal(err)
 	}
 	plane.Gone(t, box)

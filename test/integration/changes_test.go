@@ -93,16 +93,27 @@ func setReplicas(t testing.TB, ud *appv1.UnitedDeployment, n int32) {
 }
 
 // editWithRetry changes an object as another client does that reads, changes and writes, and tries again if it was too late.
-func editWithRetry(t *testing.T, obj client.Object, mutate func()) {
+func editWithRetry(t testing.TB, obj client.Object, mutate func()) {
 	t.Helper()
-	err := retry.OnError(retry.DefaultBackoff, apierrors.IsConflict, func() error {
-		plane.Read(t, obj)
-		mutate()
-		return plane.Client.Update(t.Context(), obj, intruder)
-	})
-	if err != nil {
+	if err := updateWithRetry(t, plane.Client, obj, mutate, intruder); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// updateWithRetry reads an object, changes it and writes it whole, again while others have written in between: a manager that runs may
+// write the status at any time. It returns the API server's answer.
+func updateWithRetry(t testing.TB, c client.Writer, obj client.Object, mutate func(), opts ...client.UpdateOption) error {
+	t.Helper()
+	var err error
+	harness.Eventually(t, func() error {
+		plane.Read(t, obj)
+		mutate()
+		if err = c.Update(t.Context(), obj, opts...); apierrors.IsConflict(err) {
+			return err
+		}
+		return nil
+	})
+	return err
 }
 
 // scaleTo sets the number of replicas through the scale subresource, as an HPA and "kubectl scale" do.

@@ -311,10 +311,10 @@ func TestPlanCostsNothingElse(t *testing.T) {
 	if got := m.Requests.Counts(); len(got) > 0 {
 		t.Errorf("their dry runs cost %v", got)
 	}
-	plane.Read(t, app)
-	app.Annotations = map[string]string{appv1.AnnotationPlan: plan.Request}
-	app.Spec.Image = "nginx:3"
-	if err := u.Update(t.Context(), app); err != nil {
+	if err := updateWithRetry(t, u, app, func() {
+		app.Annotations = map[string]string{appv1.AnnotationPlan: plan.Request}
+		app.Spec.Image = "nginx:3"
+	}); err != nil {
 		t.Fatal(err)
 	}
 	awaitImage(t, d, "nginx:3")
@@ -451,8 +451,10 @@ func TestPlanHidesValues(t *testing.T) {
 			if said := fmt.Sprintf("%s %q", marshalJSON(t, made), made.Lines(1000, 1000)); strings.Contains(said, marked) {
 				t.Errorf("%s: the plan has the value: %s", name, said)
 			}
-			live.SetAnnotations(nil)
-			if err := plane.Client.Update(t.Context(), live); err != nil && !apierrors.IsInvalid(err) {
+			if err := updateWithRetry(t, plane.Client, live, func() {
+				live.Object["spec"] = app.Object["spec"]
+				live.SetAnnotations(nil)
+			}); err != nil && !apierrors.IsInvalid(err) {
 				t.Fatal(err)
 			}
 		}

@@ -33,10 +33,8 @@ func TestReplicasUnstated(t *testing.T) {
 	ns, m := plane.Shared(t)
 	next := func(app *appv1.App, want string) {
 		t.Helper()
-		m.Idle(t) // Its status is not written in between.
-		plane.Read(t, app)
-		app.Spec.Image = want
-		if err := plane.Client.Update(t.Context(), app); err != nil {
+		m.Idle(t)
+		if err := updateWithRetry(t, plane.Client, app, func() { app.Spec.Image = want }); err != nil {
 			t.Fatal(err)
 		}
 		d := deployment(app)
@@ -61,9 +59,7 @@ func TestReplicasUnstated(t *testing.T) {
 		d, _ := createInPlace(t, app)
 		checkReplicasStay(t, d, 5)
 		m.Idle(t)
-		plane.Read(t, app)
-		app.Spec.Replicas = nil
-		if err := plane.Client.Update(t.Context(), app); err != nil {
+		if err := updateWithRetry(t, plane.Client, app, func() { app.Spec.Replicas = nil }); err != nil {
 			t.Fatal(err)
 		}
 		m.Idle(t)
