@@ -198,7 +198,7 @@ func (h *hub) awaitAdmission(ctx context.Context, session string, topic Topic) e
 
 // takeSeat returns a new seat of a topic, nil if too many topics are followed. The caller holds the lock.
 func (h *hub) takeSeat(session string, topic Topic) *seat {
-	f := h.followTopic(session, topic)
+	f, isNew := h.followTopic(session, topic)
 	if f == nil {
 		return nil
 	}
@@ -209,33 +209,32 @@ func (h *hub) takeSeat(session string, topic Topic) *seat {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.seats[taken] = true
-	if f.missed {
+	if isNew || f.missed { // Only now: a read without a seat is none, and the next one has a pause before it.
 		signalNews(f.dirty)
 	}
 	signalNews(taken.news)
 	return taken
 }
 
-// followTopic begins to follow a topic, if it is not followed yet. It returns nil if there is no room for another one of the
-// reader. The caller holds the lock.
-func (h *hub) followTopic(session string, topic Topic) *followed {
-	f := h.topics[topic]
-	if f == nil {
+// followTopic begins to follow a topic, if it is not followed yet, and reports whether it has. It returns nil if there is no room for
+// another one of the reader. The caller holds the lock, and has a new topic read.
+func (h *hub) followTopic(session string, topic Topic) (f *followed, isNew bool) {
+	f = h.topics[topic]
+	if isNew = f == nil; isNew {
 		if topic.Name != "" && !h.makeRoom(session) {
-			return nil
+			return nil, false
 		}
 		ctx, end := context.WithCancel(h.ctx)
 		f = &followed{Topic: topic, dirty: make(chan struct{}, 1), end: end, seats: map[*seat]bool{}}
 		f.feed = h.options.Follower.FollowTopic(ctx, topic, func() { signalNews(f.dirty) })
 		h.topics[topic] = f
-		signalNews(f.dirty)
 		go h.readChanges(ctx, f)
 	}
 	if f.over != nil {
 		f.over.Stop()
 		f.over = nil
 	}
-	return f
+	return f, isNew
 }
 
 // closeStream ends a page.
