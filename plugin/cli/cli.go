@@ -83,16 +83,18 @@ func Run(ctx context.Context, p Program) int {
 
 // programName is how the plug-in is called: kubectl finds plug-ins by the prefix of their file.
 func (r *root) programName() string {
-	base := strings.TrimSuffix(filepath.Base(r.Path), ".exe")
-	if rest, ok := strings.CutPrefix(base, "kubectl-"); ok {
+	if rest, ok := strings.CutPrefix(r.fileName(), "kubectl-"); ok {
 		return "kubectl " + rest
 	}
-	return base
+	return r.fileName()
 }
+
+// fileName is the name of the program's file, for which a shell completes arguments.
+func (r *root) fileName() string { return strings.TrimSuffix(filepath.Base(r.Path), ".exe") }
 
 func (r *root) rootCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "happ",
+		Use:   r.fileName(),
 		Short: "See and change resources of the kinds " + view.NameKinds("and", view.AnyKind),
 		Long: "See and change the resources of app-operator. NAME is the name of an App. For another kind, write KIND/NAME, such as\n" +
 			"mbox/cart, hud/cart, cmgr/office or task/report; for something below a resource, write what it is: pod/cart-7d9c4-8x2kf, deploy/cart.",

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,6 +54,23 @@ func TestUsage(t *testing.T) {
 				t.Errorf("exit status %d, want %d; it says %q, want %q in it", code, c.code, out+said, c.want)
 			}
 		})
+	}
+}
+
+// TestCompletionOfProgram has the completion of each shell registered for the name of the program.
+func TestCompletionOfProgram(t *testing.T) {
+	for shell, want := range map[string]string{
+		"bash": "complete -o default -F __start_%s %[1]s\n", "zsh": "#compdef %s\n", "fish": "complete -c %s ", "powershell": "-CommandName '%s' ",
+	} {
+		for path, name := range map[string]string{"/usr/local/bin/kubectl-happ": "kubectl-happ", "kubectl-happ.exe": "kubectl-happ", "/opt/happ": "happ"} {
+			var out, said bytes.Buffer
+			code := Run(t.Context(), Program{
+				Path: path, Args: []string{"completion", shell}, In: strings.NewReader(""), Out: &out, Err: &said, Getenv: func(string) string { return "" },
+			})
+			if code != 0 || !strings.Contains(out.String(), fmt.Sprintf(want, name)) {
+				t.Errorf("%s of %s: exit status %d, %s, without %q", shell, path, code, said.String(), fmt.Sprintf(want, name))
+			}
+		}
 	}
 }
 

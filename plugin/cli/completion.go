@@ -19,7 +19,7 @@ const completionScript = "#!/bin/sh\nexec kubectl-happ __complete \"$@\"\n"
 func (r *root) completionCommand() *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	cmd := &cobra.Command{
-		Use: "completion SHELL", Short: "Print the completion of a shell, or install that of kubectl", Args: takesArguments(1, 1), ValidArgs: shells,
+		Use: "completion SHELL", Short: "Print the completion of this program for a shell, or install that of kubectl", Args: takesArguments(1, 1), ValidArgs: shells,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			root := cmd.Root()
 			switch args[0] {

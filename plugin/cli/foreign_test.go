@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"net/http"
 	"path"
 	"slices"
@@ -100,18 +99,11 @@ func TestPlanOfCreation(t *testing.T) {
 // plannedCreation is the operator's answer to the dry run of a creation: the names of the objects.
 func plannedCreation(t *testing.T, objects []resource.Object) *metav1.Status {
 	t.Helper()
-	p := plan.Plan{Version: plan.Version, Kind: "App", Namespace: namespaceOfTests, Name: "web", Created: true}
+	p := &plan.Plan{Created: true}
 	for _, obj := range objects {
 		p.Objects = append(p.Objects, plan.Object{Kind: obj.GetObjectKind().GroupVersionKind().Kind, Name: obj.GetName(), Action: plan.Created, Unseen: true})
 	}
-	data, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return status(&apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: plan.ReasonAnswered,
-		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: plan.CauseAnswered, Message: string(data)}}},
-	}})
+	return answeredPlan(t, p)
 }
 
 // TestTemplatesStop looks for an object among several pages and kinds: once it is found, no further list is requested.

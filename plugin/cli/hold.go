@@ -155,7 +155,7 @@ func (r *root) annotateHold(ctx context.Context, c *clients, t target, value, at
 		done, already = "no longer held", "not held"
 	}
 	resource, err := c.changeResource(ctx, t, func(now *view.Resource) (map[string]any, error) {
-		if now.HeldAt() == value {
+		if now.ObjectMeta.Annotations[appv1.AnnotationHold] == value { // Of any kind: the end of a hold removes an annotation without effect, too.
 			return nil, errUnchanged
 		}
 		var set any

@@ -172,6 +172,9 @@ func (r *root) printList(ctx context.Context, read func(context.Context) (*view.
 		for i := range list.Items {
 			r.printf("%s.app.huolala.cn/%s\n", strings.ToLower(list.Items[i].Kind), list.Items[i].Name)
 		}
+		for _, m := range list.NotShown {
+			fmt.Fprintln(r.Err, "not shown: "+m.String())
+		}
 		return nil
 	}
 	return r.printDrawing(ctx, "the list", o.follow, func(ctx context.Context, style view.Style) (string, error) {

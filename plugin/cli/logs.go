@@ -108,6 +108,9 @@ func (r *root) printLogs(ctx context.Context, c *clients, t target, o *logsOptio
 	}
 	if o.follow {
 		errs = append(errs, p.followLogs(ctx, c, t.namespace, sources, o))
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // The user has ended it.
+		}
 	}
 	return errors.Join(errs...)
 }

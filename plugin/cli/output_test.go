@@ -106,19 +106,32 @@ func TestExitStatusAfterInterrupt(t *testing.T) {
 		f.follow = true
 		return f
 	}
+	silent := func(t *testing.T) *fakeServer { // Its log has no answer before the first line.
+		t.Helper()
+		f := serverOfLogs(t)
+		answer := f.answer
+		f.answer = func(q *http.Request, body string) runtime.Object {
+			if q.URL.Query().Get("follow") == "true" {
+				<-q.Context().Done()
+			}
+			return answer(q, body)
+		}
+		return f
+	}
 	for name, c := range map[string]struct {
 		server func(*testing.T) *fakeServer
 		args   []string
 		at     string
 		code   int
 	}{
-		"list -w": {waiting, []string{"list", "-w"}, "web", 0},
-		"tree -w": {waiting, []string{"tree", "web", "-w"}, "web", 0},
-		"why -w":  {waiting, []string{"why", "web", "-w"}, "web", 0},
-		"logs -f": {following, []string{"logs", "pod/web-1-b", "-f"}, "serves", 0},
-		"ui":      {waiting, []string{"ui", "--no-browser"}, "Code, good once", 0},
-		"wait":    {waiting, []string{"wait", "web"}, "web", 130},
-		"refresh": {waiting, []string{"refresh", "web", "--yes", "--wait"}, "refreshed", 130},
+		"list -w":                       {waiting, []string{"list", "-w"}, "web", 0},
+		"tree -w":                       {waiting, []string{"tree", "web", "-w"}, "web", 0},
+		"why -w":                        {waiting, []string{"why", "web", "-w"}, "web", 0},
+		"logs -f":                       {following, []string{"logs", "pod/web-1-b", "-f"}, "serves", 0},
+		"logs -f of a silent container": {silent, []string{"logs", "pod/web-1-b", "-f"}, "==> Pod web-1-b", 0},
+		"ui":                            {waiting, []string{"ui", "--no-browser"}, "Code, good once", 0},
+		"wait":                          {waiting, []string{"wait", "web"}, "web", 130},
+		"refresh":                       {waiting, []string{"refresh", "web", "--yes", "--wait"}, "refreshed", 130},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

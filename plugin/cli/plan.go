@@ -220,11 +220,8 @@ func (c *clients) returnTo(ctx context.Context, t target, o *planOptions) ([]cha
 	if err != nil {
 		return nil, err
 	}
-	data, err := json.Marshal(append(ops, annotationOperations(&s.Resource, plan.Annotation, plan.Request)...))
-	if err != nil {
-		return nil, err
-	}
-	return []change{c.dryRunPatch(t, types.JSONPatchType, data, fieldManager, false)}, nil
+	dry, err := c.dryRunOperations(t, &s.Resource, ops)
+	return []change{dry}, err
 }
 
 // operationsBack returns the operations that restore the spec of a revision.
@@ -242,6 +239,17 @@ func operationsBack(s *view.Snapshot, part view.Part, revision int64) ([]view.Op
 		return nil, err
 	}
 	return view.RollbackOperations(w.CurrentSpec(), w.Path, rev), nil
+}
+
+// dryRunOperations returns a dry run of operations on a resource that asks for the plan.
+func (c *clients) dryRunOperations(t target, now *view.Resource, ops []view.Operation) (change, error) {
+	annotated := *now
+	annotated.ObjectMeta = *now.ObjectMeta.DeepCopy()
+	if len(ops) > 0 && strings.HasPrefix(ops[0].Path, "/metadata/annotations") && ops[0].Op == "add" {
+		annotated.ObjectMeta.Annotations = map[string]string{"": ""} // They are there by then.
+	}
+	data, err := json.Marshal(append(ops, annotationOperations(&annotated, plan.Annotation, plan.Request)...))
+	return c.dryRunPatch(t, types.JSONPatchType, data, fieldManager, false), err
 }
 
 // dryRunPatch returns a dry run of a patch.

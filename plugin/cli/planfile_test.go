@@ -17,10 +17,11 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
-// planned answers a dry run with a plan of no changes.
-func planned(t *testing.T) *metav1.Status {
+// answeredPlan is the operator's answer to a dry run: a plan for the App web.
+func answeredPlan(t *testing.T, p *plan.Plan) *metav1.Status {
 	t.Helper()
-	data, err := json.Marshal(plan.Plan{Version: plan.Version, Kind: "App", Namespace: namespaceOfTests, Name: "web"})
+	p.Version, p.Kind, p.Namespace, p.Name = plan.Version, "App", namespaceOfTests, "web"
+	data, err := json.Marshal(p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,6 +29,12 @@ func planned(t *testing.T) *metav1.Status {
 		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: plan.ReasonAnswered,
 		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: plan.CauseAnswered, Message: string(data)}}},
 	}})
+}
+
+// planned answers a dry run with a plan of no changes.
+func planned(t *testing.T) *metav1.Status {
+	t.Helper()
+	return answeredPlan(t, &plan.Plan{})
 }
 
 // planServer returns a server with the App web, which answers each dry run with a plan of no changes.

@@ -38,7 +38,11 @@ func (o *output) firstError() error {
 
 // outputError returns the first error of a write to the standard output, for a command that must not go on after one.
 func (r *root) outputError() error {
-	if printed, ok := r.Out.(*output); ok {
+	to := r.Out
+	if piped, ok := to.(pipeWriter); ok {
+		to = piped.to
+	}
+	if printed, ok := to.(*output); ok {
 		return printed.firstError()
 	}
 	return nil

@@ -20,6 +20,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -112,6 +113,22 @@ func hostileRevisions(t *testing.T) *fakeServer {
 	return revisionsWith(t, func(number int) map[string]any {
 		return map[string]any{"image": fmt.Sprintf("nginx:%d%s", number, hostile)}
 	})
+}
+
+// TestListNamesWhatIsMissing lists while one kind cannot be listed, in each format: the kind is named, and a list of names has no other line.
+func TestListNamesWhatIsMissing(t *testing.T) {
+	refused := status(apierrors.NewForbidden(appv1.GroupVersion.WithResource("modelboxes").GroupResource(), "", nil))
+	web := &appv1.App{ObjectMeta: objectMeta("web")}
+	for format, want := range map[string]string{
+		"": "not shown: ModelBoxes (you may not list them in shop)", "wide": "not shown: ModelBoxes (", "name": "not shown: ModelBoxes (you may not list them in shop)\n",
+		"json": `"kinds": "ModelBoxes"`, "yaml": "kinds: ModelBoxes",
+	} {
+		f := answering(t, web, map[string]runtime.Object{"apps": &appv1.AppList{Items: []appv1.App{*web}}, "modelboxes": refused})
+		code, out, said := f.run(t, "list", "-o", format)
+		if code != 0 || !strings.Contains(out+said, want) || format == "name" && out != "app.app.huolala.cn/web\n" {
+			t.Errorf("-o %s: exit status %d\n%s%s", format, code, out, said)
+		}
+	}
 }
 
 // TestHostileTexts has hostile texts in all that commands print by themselves: the output has the texts without control characters, and no line of them.

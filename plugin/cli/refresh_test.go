@@ -1,13 +1,18 @@
 package cli
 
 import (
+	"errors"
 	"net/http"
 	"path"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -99,8 +104,161 @@ func TestRefreshOfStalled(t *testing.T) {
 	}
 }
 
-// TestRefreshLeavesOut has resources that change between the list of --all and their refresh: those that are gone or are being deleted are left out with a
-// warning. Another error, and an error of a resource that is named, ends the command, and says how many are left.
+// TestRefreshRunsCommand refreshes a ready App for which nothing waits. Its command before the rollout runs again, so the status of before does not count, however
+// long it stays. The command and the rollout have the time of a wait each. An App without a command has nothing to wait for.
+func TestRefreshRunsCommand(t *testing.T) {
+	withCommand := func(app *appv1.App) *appv1.App {
+		app.Spec.BeforeRollout = &appv1.BeforeRolloutSpec{Command: []string{"/app/migrate"}}
+		return app
+	}
+	waits, failed := withCommand(progressing("9")), withCommand(stalled("10"))
+	waits.Status.Conditions[0].Reason = appv1.ReasonBeforeRollout
+	for i := range failed.Status.Conditions {
+		failed.Status.Conditions[i].Reason = appv1.ReasonBeforeRolloutFailed
+	}
+	waits.Status.LatestRendering = 2
+	job, pod := batchv1.Job{ObjectMeta: objectMeta("web-1")}, corev1.Pod{ObjectMeta: objectMeta("web-1-a")}
+	job.UID, job.Labels = "2", map[string]string{appv1.LabelBeforeRollout: "web"}
+	job.OwnerReferences = []metav1.OwnerReference{{APIVersion: appv1.GroupVersion.String(), Kind: "App", Name: "web", UID: "1"}}
+	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: "web-1", UID: "2", Controller: ptr.To(true)}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: "web", Image: "nginx:9", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}},
+	}}
+	old, done := withCommand(readyAgain("8")), withCommand(readyAgain("11"))
+	starts := waits.DeepCopy() // Its pod starts.
+	starts.UID = "3"
+	rolls, long := withCommand(progressing("10")), func(app *appv1.App) []*appv1.App { return slices.Repeat([]*appv1.App{app}, 550) }
+	for name, c := range map[string]struct {
+		after       []*appv1.App
+		code        int
+		said        string
+		least, most time.Duration
+	}{
+		"the command fails":          {[]*appv1.App{old, old, old, failed}, 1, "web is stalled: no progress", time.Second, 5 * time.Second},
+		"the command succeeds":       {[]*appv1.App{old, old, waits, waits, done}, 0, "", 2 * time.Second, 6 * time.Second},
+		"its pod has no image":       {[]*appv1.App{old, waits}, 1, `web does not come up: container "web": image "nginx:9" cannot be pulled`, defaultWait.grace, defaultWait.grace + 10*time.Second},
+		"it begins late":             {append(slices.Repeat([]*appv1.App{old}, 100), starts, starts, done), 0, "", 100 * time.Second, 106 * time.Second},
+		"it never runs":              {[]*appv1.App{old}, exitTimeout, "web has not run its command 2m0s after the refresh: its status is still of before; see: kubectl happ check", 2 * time.Minute, 2*time.Minute + 3*time.Second},
+		"all of it takes long":       {slices.Concat(long(starts), long(rolls), []*appv1.App{done}), 0, "", 1090 * time.Second, 1110 * time.Second},
+		"the command takes too long": {[]*appv1.App{old, starts}, exitTimeout, "web is not ready after 10m0s", defaultWait.timeout, defaultWait.timeout + 10*time.Second},
+		"there is no command":        {[]*appv1.App{readyAgain("8")}, 0, "", 0, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := stalledServer(t, readyAgain("7"), c.after...)
+			app := f.answer
+			f.answer = func(q *http.Request, body string) runtime.Object {
+				switch path.Base(q.URL.Path) {
+				case "jobs":
+					return &batchv1.JobList{Items: []batchv1.Job{job}}
+				case "pods":
+					return &corev1.PodList{Items: []corev1.Pod{pod}}
+				}
+				return app(q, body)
+			}
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				out, said, err := f.runWith(t.Context(), t, f.serveTrip, "refresh", "web", "--yes", "--wait")
+				var failed *exit
+				if errors.As(err, &failed) != (c.said != "") || failed != nil && (failed.code != c.code || !strings.Contains(failed.text, c.said)) || failed == nil && err != nil {
+					t.Errorf("%v\n%s%s", err, out, said)
+				}
+				if took := time.Since(began); took < c.least || took > c.most {
+					t.Errorf("it took %s, want %s to %s", took, c.least, c.most)
+				}
+			})
+		})
+	}
+}
+
+// TestRefreshPassesCanaries refreshes an App whose command before the rollout runs first, and whose canary then waits for its promotion: a wave does not wait
+// for that, and a refresh of the App by its name does.
+func TestRefreshPassesCanaries(t *testing.T) {
+	at := func(version, reason string, canary *appv1.CanaryStatus, canaryReady metav1.ConditionStatus) *appv1.App {
+		app := progressing(version)
+		app.Spec.BeforeRollout = &appv1.BeforeRolloutSpec{Command: []string{"/app/migrate"}}
+		app.Status.Conditions[0].Reason = reason
+		app.Status.LatestRendering, app.Status.Canary = 2, canary
+		if canary != nil {
+			app.Status.Conditions = append(app.Status.Conditions, metav1.Condition{Type: appv1.ConditionCanaryReady, Status: canaryReady, Reason: appv1.ReasonReady})
+		}
+		return app
+	}
+	one := &appv1.CanaryStatus{Name: "web-canary", Pods: 1}
+	old, waits := at("8", appv1.ReasonReady, nil, ""), at("9", appv1.ReasonBeforeRollout, nil, "")
+	starts, ready := at("10", appv1.ReasonCanary, one, metav1.ConditionUnknown), at("11", appv1.ReasonCanary, one, metav1.ConditionTrue)
+	empty := at("10", appv1.ReasonCanary, &appv1.CanaryStatus{Name: "web-canary"}, metav1.ConditionUnknown)
+	for name, c := range map[string]struct {
+		args        []string
+		after       []*appv1.App
+		code        int
+		least, most time.Duration
+	}{
+		"it becomes ready":        {[]string{"--all", "--wave", "1"}, []*appv1.App{old, waits, waits, starts, starts, ready}, 0, 3 * time.Second, 10 * time.Second},
+		"it has no pods":          {[]string{"--all", "--wait"}, []*appv1.App{old, waits, waits, empty}, 0, 0, 10 * time.Second},
+		"the command is not seen": {[]string{"--all", "--wave", "1"}, []*appv1.App{old, starts, ready}, 0, 0, 10 * time.Second},
+		"its pods do not come up": {[]string{"--all", "--wave", "1"}, []*appv1.App{old, waits, waits, starts}, exitTimeout, defaultWait.timeout, 2*defaultWait.timeout + 10*time.Second},
+		"the App is named":        {[]string{"web", "--wait"}, []*appv1.App{old, waits, waits, ready}, exitTimeout, defaultWait.timeout, 2*defaultWait.timeout + 10*time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := stalledServer(t, old, c.after...)
+			app := f.answer
+			f.answer = func(q *http.Request, body string) runtime.Object {
+				if path.Base(q.URL.Path) == "apps" {
+					return &appv1.AppList{Items: []appv1.App{*old}}
+				}
+				return app(q, body)
+			}
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				out, said, err := f.runWith(t.Context(), t, f.serveTrip, slices.Concat([]string{"refresh", "--yes"}, c.args)...)
+				var failed *exit
+				if errors.As(err, &failed) != (c.code != 0) || failed != nil && failed.code != c.code || failed == nil && err != nil {
+					t.Errorf("%v\n%s%s", err, out, said)
+				}
+				if left := strings.Contains(out, "web has a canary, which waits for its promotion\n"); left != (c.code == 0) {
+					t.Errorf("it is left: %t\n%s", left, out)
+				}
+				if took := time.Since(began); took < c.least || took > c.most {
+					t.Errorf("it took %s, want %s to %s", took, c.least, c.most)
+				}
+			})
+		})
+	}
+}
+
+// TestRefreshOfNothing refreshes all, but for the reasons of the warnings there is nothing to refresh.
+func TestRefreshOfNothing(t *testing.T) {
+	outdated := func(change func(*appv1.App)) *appv1.AppList {
+		app := readyAgain("7")
+		app.Status.LatestRendering = 2
+		change(app)
+		return &appv1.AppList{Items: []appv1.App{*app}}
+	}
+	for name, c := range map[string]struct {
+		list runtime.Object
+		out  string
+	}{
+		"nothing waits":     {outdated(func(a *appv1.App) { a.Status.LatestRendering = 0 }), "Nothing waits to be refreshed.\n"},
+		"it is held":        {outdated(func(a *appv1.App) { a.Annotations = map[string]string{appv1.AnnotationHold: "b-1"} }), "Nothing is refreshed.\n"},
+		"it is paused":      {outdated(func(a *appv1.App) { a.Spec.Paused = true }), "Nothing is refreshed.\n"},
+		"it is not visible": {status(apierrors.NewForbidden(appv1.GroupVersion.WithResource("apps").GroupResource(), "", nil)), "Nothing is refreshed.\n"},
+	} {
+		f := newFakeServer(t, nil)
+		f.answer = func(q *http.Request, _ string) runtime.Object {
+			if path.Base(q.URL.Path) == "apps" {
+				return c.list
+			}
+			return nil
+		}
+		code, out, said := f.run(t, "refresh", "--all", "--yes")
+		if code != 0 || out != c.out || strings.Contains(said, "Warning: not refreshed: ") != (name != "nothing waits") {
+			t.Errorf("%s: exit status %d\n%s%s", name, code, out, said)
+		}
+	}
+}
+
+// TestRefreshLeavesOut has resources that change between the list of --all and their refresh: those that are gone, are being deleted, paused or held are left
+// out with a warning. Another error, and an error of a resource that is named, ends the command, and says how many are left.
 func TestRefreshLeavesOut(t *testing.T) {
 	t.Parallel()
 	named := func(name string, change func(*appv1.App)) *appv1.App {
@@ -110,10 +268,8 @@ func TestRefreshLeavesOut(t *testing.T) {
 		change(app)
 		return app
 	}
-	all := &appv1.AppList{}
-	for _, name := range []string{"a", "b", "c"} {
-		all.Items = append(all.Items, *named(name, func(*appv1.App) {}))
-	}
+	paused := func(a *appv1.App) { a.Spec.Paused = true }
+	held := func(a *appv1.App) { a.Annotations = map[string]string{appv1.AnnotationHold: "b-1"} }
 	refused := apierrors.NewForbidden(appv1.GroupVersion.WithResource("apps").GroupResource(), "b", nil)
 	for name, c := range map[string]struct {
 		args      []string
@@ -121,23 +277,42 @@ func TestRefreshLeavesOut(t *testing.T) {
 		code      int
 		refreshed []string
 		said      string
+		listed    func(*appv1.App) // The state of b in the list, and after changes the state of b once it is refreshed; nil for no change.
+		after     func(*appv1.App)
 	}{
-		"gone":            {[]string{"--all"}, nil, 0, []string{"a", "c"}, "Warning: not refreshed: there is no App b in shop"},
-		"deleted":         {[]string{"--all"}, named("b", func(a *appv1.App) { a.DeletionTimestamp = ptr.To(metav1.Now()) }), 0, []string{"a", "c"}, "Warning: not refreshed: App shop/b is being deleted"},
-		"forbidden":       {[]string{"--all"}, status(refused), 1, []string{"a"}, "; 2 of 3 were not refreshed"},
-		"gone, in a wave": {[]string{"--all", "--wave", "1"}, nil, 0, []string{"a", "c"}, "Warning: not refreshed: there is no App b"},
+		"gone":            {[]string{"--all"}, nil, 0, []string{"a", "c"}, "Warning: not refreshed: there is no App b in shop", nil, nil},
+		"deleted":         {[]string{"--all"}, named("b", func(a *appv1.App) { a.DeletionTimestamp = ptr.To(metav1.Now()) }), 0, []string{"a", "c"}, "Warning: not refreshed: App shop/b is being deleted", nil, nil},
+		"forbidden":       {[]string{"--all"}, status(refused), 1, []string{"a"}, "; 2 of 3 were not refreshed", nil, nil},
+		"gone, in a wave": {[]string{"--all", "--wave", "1"}, nil, 0, []string{"a", "c"}, "Warning: not refreshed: there is no App b", nil, nil},
 		"a canary, in a wave": {[]string{"--all", "--wave", "1"}, named("b", func(a *appv1.App) {
 			a.Status.ObservedGeneration = a.Generation
 			a.Status.Conditions = []metav1.Condition{{Type: appv1.ConditionReady, Status: metav1.ConditionUnknown, Reason: appv1.ReasonCanary}, {Type: appv1.ConditionCanaryReady, Status: metav1.ConditionTrue, Reason: appv1.ReasonReady}}
 			a.Status.Canary = &appv1.CanaryStatus{Name: "b-canary"}
-		}), 0, []string{"a", "b", "c"}, ""},
-		"gone, and named": {[]string{"a", "b", "c"}, nil, 1, []string{"a"}, "there is no App b in shop: apps \"b\" not found; 2 of 3 were not refreshed"},
-		"the only one":    {[]string{"b"}, nil, 1, nil, "there is no App b in shop: apps \"b\" not found\n"},
+		}), 0, []string{"a", "b", "c"}, "", nil, nil},
+		"gone, and named":        {[]string{"a", "b", "c"}, nil, 1, []string{"a"}, "there is no App b in shop: apps \"b\" not found; 2 of 3 were not refreshed", nil, nil},
+		"the only one":           {[]string{"b"}, nil, 1, nil, "there is no App b in shop: apps \"b\" not found\n", nil, nil},
+		"paused":                 {[]string{"--all"}, named("b", paused), 0, []string{"a", "c"}, "Warning: not refreshed: App shop/b is paused, so a refresh takes effect later\n", paused, nil},
+		"held, in a wave":        {[]string{"--all", "--wave", "1"}, named("b", held), 0, []string{"a", "c"}, "Warning: not refreshed: App shop/b is held at b-1, so a refresh takes effect later\n", held, nil},
+		"paused by now":          {[]string{"--all"}, named("b", paused), 0, []string{"a", "c"}, "Warning: not refreshed: App shop/b is paused, so a refresh takes effect later\n", nil, nil},
+		"held by now, in a wave": {[]string{"--all", "--wave", "1"}, named("b", held), 0, []string{"a", "c"}, "Warning: not refreshed: App shop/b is held at b-1, so a refresh takes effect later\n", nil, nil},
+		"paused while it rolls":  {[]string{"--all", "--wave", "1"}, named("b", func(*appv1.App) {}), 1, []string{"a", "b"}, "App shop/b is paused, so a refresh takes effect later; see: kubectl happ why b -n shop; 1 of 3 were not refreshed\n", nil, paused},
+		"held while it rolls":    {[]string{"--all", "--wave", "1"}, named("b", func(*appv1.App) {}), 1, []string{"a", "b"}, "App shop/b is held at b-1, so a refresh takes effect later; see: kubectl happ why b -n shop; 1 of 3 were not refreshed\n", nil, held},
+		"held once it is ready": {[]string{"--all", "--wave", "1"}, named("b", func(*appv1.App) {}), 1, []string{"a", "b"}, "App shop/b is held at b-1, so a refresh takes effect later; see: ", nil, func(a *appv1.App) {
+			held(a)
+			a.Status.LatestRendering, a.Status.ObservedGeneration = 0, a.Generation
+		}},
+		"held, and named": {[]string{"b", "--wait"}, named("b", held), 1, []string{"b"}, "App shop/b is held at b-1, so a refresh takes effect later; see: ", nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var mu sync.Mutex
-			refreshed := map[string]bool{}
+			refreshed, all := map[string]bool{}, &appv1.AppList{}
+			for _, name := range []string{"a", "b", "c"} {
+				all.Items = append(all.Items, *named(name, func(*appv1.App) {}))
+			}
+			if c.listed != nil {
+				c.listed(&all.Items[1])
+			}
 			f := newFakeServer(t, nil)
 			f.answer = func(q *http.Request, _ string) runtime.Object {
 				mu.Lock()
@@ -161,6 +336,9 @@ func TestRefreshLeavesOut(t *testing.T) {
 					app = app.DeepCopy()
 					if refreshed[last] && q.Method != http.MethodPatch {
 						app.ResourceVersion = "8"
+						if c.after != nil {
+							c.after(app)
+						}
 					}
 					refreshed[last] = refreshed[last] || q.Method == http.MethodPatch
 					return app
@@ -170,7 +348,7 @@ func TestRefreshLeavesOut(t *testing.T) {
 			code, out, said := f.run(t, slices.Concat([]string{"refresh", "--yes"}, c.args)...)
 			var done []string
 			for _, name := range []string{"a", "b", "c"} {
-				if strings.Contains(out, "App shop/"+name+" refreshed\n") {
+				if strings.Contains(out, "App shop/"+name+" refreshed") {
 					done = append(done, name)
 				}
 			}

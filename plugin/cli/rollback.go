@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,24 +47,33 @@ func (r *root) rollbackCommand() *cobra.Command {
 	return cmd
 }
 
-func (r *root) rollbackResource(ctx context.Context, c *clients, t target, o *rollbackOptions) error {
+// readForRollback returns a resource with its objects, or an error if a rollback of the resource is not wanted.
+func (c *clients) readForRollback(ctx context.Context, t target, o *rollbackOptions) (*view.Snapshot, error) {
 	if err := refuseTask(t, messageNoRollback); err != nil {
-		return err
+		return nil, err
 	}
 	s, err := c.readSnapshot(ctx, t, false)
 	if err == nil {
 		err = checkNotDeleting(&s.Resource)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if tool := s.Resource.GitOps(); tool != "" && !o.force {
-		return fmt.Errorf("%s applies %s, and restores what is changed here. Change it in Git; or suspend it there, and add --force",
+		return nil, fmt.Errorf("%s applies %s, and restores what is changed here. Change it in Git; or suspend it there, and add --force",
 			tool, s.Resource.ObjectName())
 	}
 	if at := s.Resource.HeldAt(); at != "" && !o.force {
-		return fmt.Errorf("%s is held at %s, so its spec has no effect. End that by \"%s\" first, or add --force",
+		return nil, fmt.Errorf("%s is held at %s, so its spec has no effect. End that by \"%s\" first, or add --force",
 			s.Resource.ObjectName(), at, t.commandLine("unhold"))
+	}
+	return s, nil
+}
+
+func (r *root) rollbackResource(ctx context.Context, c *clients, t target, o *rollbackOptions) error {
+	s, err := c.readForRollback(ctx, t, o)
+	if err != nil {
+		return err
 	}
 	w, err := s.Resource.RecordedWorkload(view.Part(o.part))
 	if err != nil {
@@ -99,22 +109,44 @@ func (r *root) rollbackResource(ctx context.Context, c *clients, t target, o *ro
 	if rev.NoHold != "" {
 		fmt.Fprintf(r.Err, "Warning: revision %d has %s. This restores its spec, and not their pod template\n", rev.Number, rev.NoHold)
 	}
-	if err := r.askConfirmation(ctx, o.yes, restoreQuestion(s.CountReplaced(w, rev))); err != nil {
-		return err
+	if !o.yes {
+		if err := r.askConfirmation(ctx, false, c.restoreQuestion(ctx, t, s, w, rev, ops)); err != nil {
+			return err
+		}
 	}
 	r.warnGitOps(&s.Resource)
 	return r.restoreRevision(ctx, c, t, &s.Resource, ops, rev.Number)
 }
 
-// restoreQuestion returns the question before a rollback that replaces a number of pods.
-func restoreQuestion(pods int) string {
-	switch pods {
-	case 0:
-		return "Restore this? No pod restarts."
-	case 1:
-		return "Restore this? 1 pod restarts."
+// planWithin is how long a question waits for the operator's plan.
+const planWithin = 10 * time.Second
+
+// restoreQuestion returns the question before a rollback, with the number of pods that restart by the operator's plan. Without a plan that has all of them,
+// these are the pods of other revisions.
+func (c *clients) restoreQuestion(ctx context.Context, t target, s *view.Snapshot, w *view.Workload, to *view.Revision, ops []view.Operation) string {
+	pods, canary := s.CountReplaced(w, to), false
+	bounded, end := context.WithTimeout(ctx, planWithin)
+	defer end()
+	if dry, err := c.dryRunOperations(t, &s.Resource, ops); err == nil {
+		if p, err := dry.askPlan(bounded); err == nil {
+			if restarts, known := view.RestartsOf(p); known {
+				pods, canary = int(restarts.Pods), restarts.Promoted
+			}
+		}
 	}
-	return fmt.Sprintf("Restore this? %d pods restart.", pods)
+	if pods == 0 {
+		return "Restore this? No pod restarts."
+	}
+	restart := map[bool]string{false: "pods restart", true: "pod restarts"}[pods == 1]
+	switch {
+	case s.Resource.Paused && canary:
+		restart += " once it is resumed and the canary is promoted"
+	case s.Resource.Paused:
+		restart += " once it is resumed"
+	case canary:
+		restart += " once the canary is promoted"
+	}
+	return fmt.Sprintf("Restore this? %d %s.", pods, restart)
 }
 
 // restoreRevision writes the operations, if the spec is still as it was read. The operator writes the status of a failing rollout again and again, so the
@@ -134,7 +166,7 @@ func (r *root) restoreRevision(ctx context.Context, c *clients, t target, now *v
 	if err != nil {
 		return inWords(err, "patch", t.kind.Name+" "+t.name, t.namespace)
 	}
-	r.printf("%s rolled back to revision %d\n", now.ObjectName(), revision)
+	r.printf("%s rolled back to revision %d%s\n", now.ObjectName(), revision, specTakesEffect(now, t))
 	return nil
 }
 

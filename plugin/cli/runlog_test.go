@@ -109,20 +109,25 @@ func TestRunOfSilentCommand(t *testing.T) {
 
 // TestRunEndsWithItsOutput has an output that cannot be written: the log is not requested again.
 func TestRunEndsWithItsOutput(t *testing.T) {
-	s := newRunServer(t, runningStatus())
-	requests := 0
-	answer := s.answer
-	s.answer = func(q *http.Request, body string) runtime.Object {
-		if strings.HasSuffix(q.URL.Path, "/log") {
-			requests++
+	for name, run := range map[string]func(*runFollower) error{
+		"the log": func(f *runFollower) error { return f.printLog(t.Context(), podOfRun) },
+		"the run": func(f *runFollower) error { return f.untilPipeBreaks(t.Context()) },
+	} {
+		s := newRunServer(t, runningStatus())
+		requests := 0
+		answer := s.answer
+		s.answer = func(q *http.Request, body string) runtime.Object {
+			if strings.HasSuffix(q.URL.Path, "/log") {
+				requests++
+			}
+			return answer(q, body)
 		}
-		return answer(q, body)
-	}
-	s.logs[podOfRun] = "2026-01-01T00:00:00Z a line\n"
-	full := &output{to: &fullDisk{}}
-	err := s.follower(t, nil, full).printLog(t.Context(), podOfRun)
-	if !errors.Is(err, syscall.ENOSPC) || requests != 1 {
-		t.Errorf("%v after %d requests", err, requests)
+		s.logs[podOfRun] = "2026-01-01T00:00:00Z a line\n"
+		f := s.follower(t, nil, &output{to: &fullDisk{}})
+		f.tty = false
+		if err := run(f); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "write the output") || requests != 1 {
+			t.Errorf("%s: %v after %d requests", name, err, requests)
+		}
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"huolala.cn/app-operator/api/plan"
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/message"
 	"huolala.cn/app-operator/plugin/ui"
@@ -218,16 +217,10 @@ func (a *actor) ProposeAction(ctx context.Context, act ui.Action) (*ui.Proposal,
 	if err != nil {
 		return nil, err
 	}
-	annotated := *now
-	annotated.ObjectMeta = *now.ObjectMeta.DeepCopy()
-	if len(ops) > 0 && strings.HasPrefix(ops[0].Path, "/metadata/annotations") && ops[0].Op == "add" {
-		annotated.ObjectMeta.Annotations = map[string]string{"": ""} // They are there by then.
-	}
-	data, err := json.Marshal(append(ops, annotationOperations(&annotated, plan.Annotation, plan.Request)...))
+	dry, err := a.clients.dryRunOperations(target{act.Kind, act.Namespace, act.Name}, now, ops)
 	if err != nil {
 		return nil, err
 	}
-	dry := a.clients.dryRunPatch(target{act.Kind, act.Namespace, act.Name}, types.JSONPatchType, data, fieldManager, false)
 	p, err := dry.askPlan(ctx)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/plugin/view"
@@ -21,6 +23,11 @@ type waitOptions struct {
 	grace   time.Duration
 	// after is the change whose effect is waited for, without a version for none.
 	after written
+	// apart is true if the timeout is for a command before the rollout and for what follows the command, each.
+	apart bool
+	// refresh is true if the change is a refresh, which has no effect on a paused or held resource. With passCanary, a canary that waits for its promotion ends
+	// the wait.
+	refresh, passCanary bool
 }
 
 // waitEvery is how often a resource is read while it is waited for.
@@ -74,7 +81,7 @@ func (o *waitOptions) checkFlags() error {
 }
 
 // defaultWait is how --wait of other commands waits.
-var defaultWait = waitOptions{until: "ready", timeout: 10 * time.Minute, fail: "cause", grace: 30 * time.Second}
+var defaultWait = waitOptions{until: "ready", timeout: 10 * time.Minute, fail: "cause", grace: 30 * time.Second, apart: true}
 
 // waitAfter is how --wait waits after a change.
 func waitAfter(change *written) waitOptions {
@@ -89,8 +96,8 @@ func (r *root) waitFor(ctx context.Context, c *clients, t target, o waitOptions)
 	if err != nil {
 		return err
 	}
-	began, since, cause := time.Now(), time.Now(), ""
-	update := r.newUpdater()
+	began := time.Now()
+	update, isDeleted, hasCommandEnded, timeCause := r.newUpdater(), o.deletionCheck(), commandCheck(), causeTimer()
 	again := &retrier{what: t.String(), until: began.Add(o.timeout), print: func(note string) { _ = update(note) }}
 	for {
 		bounded, end := again.boundRead(ctx)
@@ -99,7 +106,7 @@ func (r *root) waitFor(ctx context.Context, c *clients, t target, o waitOptions)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if apierrors.IsNotFound(err) && o.until == "deleted" {
+		if isDeleted(s, err) {
 			return update(t.kind.Name + " " + t.namespace + "/" + t.name + " is deleted\n")
 		}
 		if again.wantsRetry(err) {
@@ -110,8 +117,9 @@ func (r *root) waitFor(ctx context.Context, c *clients, t target, o waitOptions)
 			return o.readError(t, err)
 		}
 		p := view.ProgressOf(s)
-		if p.Cause != cause {
-			cause, since = p.Cause, time.Now()
+		if hasCommandEnded(&s.Resource) && o.apart {
+			began = time.Now()
+			again.until = began.Add(o.timeout)
 		}
 		text := p.OneLine() + "\n"
 		if width, height, terminal := sizeOf(r.Out); terminal {
@@ -121,16 +129,65 @@ func (r *root) waitFor(ctx context.Context, c *clients, t target, o waitOptions)
 		if err := update(text); err != nil {
 			return err
 		}
-		if p.State != view.StateDeleting && o.isReached(s, p) {
-			return nil
-		}
-		if failed := o.rolloutFailure(p, time.Since(since), o.after.isStale(&s.Resource)); failed != "" {
-			return &exit{1, t.String() + " " + failed + "; see: " + t.commandLine("why")}
+		if done, err := r.checkEnd(t, s, p, &o, timeCause(p.Cause)); done || err != nil {
+			return err
 		}
 		if time.Since(began) > o.timeout {
 			return &exit{exitTimeout, fmt.Sprintf("%s is not %s after %s: %s", t, o.until, o.timeout, p.OneLine())}
 		}
 		sleepFor(ctx, waitEvery)
+	}
+}
+
+// checkEnd reports whether a wait is over, with an error if what is waited for has failed. same is how long the cause has been the same.
+func (r *root) checkEnd(t target, s *view.Snapshot, p *view.Progress, o *waitOptions, same time.Duration) (bool, error) {
+	stale := o.after.isStale(&s.Resource)
+	if err := checkTakesEffect(&s.Resource); o.refresh && err != nil && p.State != view.StateDeleting {
+		return false, &exit{1, err.Error() + "; see: " + t.commandLine("why")}
+	}
+	if o.passCanary && !stale && r.passCanary(t, &s.Resource) {
+		return true, nil
+	}
+	if p.State != view.StateDeleting && o.isReached(s, p) {
+		return true, nil
+	}
+	if failed := o.rolloutFailure(p, same, stale); failed != "" {
+		return false, &exit{1, t.String() + " " + failed + "; see: " + t.commandLine("why")}
+	}
+	return false, nil
+}
+
+// causeTimer returns a function that returns, read by read, for how long the cause has been the same.
+func causeTimer() func(cause string) time.Duration {
+	since, last := time.Now(), ""
+	return func(cause string) time.Duration {
+		if cause != last {
+			last, since = cause, time.Now()
+		}
+		return time.Since(since)
+	}
+}
+
+// commandCheck returns a function that reports, read by read, whether the rollout no longer waits for its command, for which it waited at the read before.
+func commandCheck() func(now *view.Resource) bool {
+	waited := false
+	return func(now *view.Resource) bool {
+		before := waited
+		waited = now.WaitsForCommand()
+		return before && !waited
+	}
+}
+
+// deletionCheck returns a function that reports, read by read, whether the resource whose deletion is waited for is gone. Another resource may have its name by
+// then.
+func (o *waitOptions) deletionCheck() func(s *view.Snapshot, err error) bool {
+	var uid types.UID
+	return func(s *view.Snapshot, err error) bool {
+		if err != nil || o.until != "deleted" {
+			return apierrors.IsNotFound(err) && o.until == "deleted"
+		}
+		uid = cmp.Or(uid, s.Resource.ObjectMeta.UID)
+		return s.Resource.ObjectMeta.UID != uid
 	}
 }
 
@@ -142,7 +199,7 @@ func (o *waitOptions) readError(t target, err error) error {
 	return &exit{exitError, err.Error()}
 }
 
-// isReached reports whether the resource is in the wanted state.
+// isReached reports whether the resource is in the wanted state. Where workloads cannot be listed, a status that may be from before the change does not count.
 func (o *waitOptions) isReached(s *view.Snapshot, p *view.Progress) bool {
 	switch o.until {
 	case "synced":
@@ -152,7 +209,7 @@ func (o *waitOptions) isReached(s *view.Snapshot, p *view.Progress) bool {
 	case "deleted":
 		return false
 	}
-	return p.IsDone()
+	return p.IsDone() && (len(p.NotShown) == 0 || !o.after.isStale(&s.Resource))
 }
 
 // rolloutFailure returns why a rollout counts as failed, empty if it has not failed. same is how long the cause has been the same. With stale, the status

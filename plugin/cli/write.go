@@ -107,7 +107,12 @@ func writtenNow(t target, resource *view.Resource, err error) written {
 // isStale reports whether the status of a resource may be from before the change. An annotation and a restart are no change of the generation, so that a
 // status from before looks like a status from after.
 func (w *written) isStale(now *view.Resource) bool {
-	return w.version != "" && now.ObjectMeta.ResourceVersion == w.version && time.Since(w.at) <= staleFor
+	return w.isUnchanged(now) && time.Since(w.at) <= staleFor
+}
+
+// isUnchanged reports whether nothing has written the resource since the change, not even its status.
+func (w *written) isUnchanged(now *view.Resource) bool {
+	return w.version != "" && now.ObjectMeta.ResourceVersion == w.version
 }
 
 // waitForWritten waits for the resources, if that is wanted.

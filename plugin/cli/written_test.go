@@ -13,6 +13,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -60,6 +61,13 @@ func readyAgain(version string) *appv1.App {
 		{Type: appv1.ConditionReady, Status: metav1.ConditionTrue, Reason: appv1.ReasonReady},
 		{Type: appv1.ConditionApplied, Status: metav1.ConditionTrue, Reason: appv1.ReasonApplied},
 	}
+	return app
+}
+
+// progressing is the App of stalled while its rollout goes on.
+func progressing(version string) *appv1.App {
+	app := stalled(version)
+	app.Status.Conditions = []metav1.Condition{{Type: appv1.ConditionReady, Status: metav1.ConditionUnknown, Reason: appv1.ReasonProgressing}}
 	return app
 }
 
@@ -144,6 +152,53 @@ func TestWaitOnStalled(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestRestartWithoutLists restarts a ready App whose Deployment cannot be listed: the condition Ready of before the restart does not count, unless it stays
+// for staleFor.
+func TestRestartWithoutLists(t *testing.T) {
+	refused := status(apierrors.NewForbidden(appsv1.Resource("deployments"), "", nil))
+	fails := status(apierrors.NewInternalError(errors.New("not now")))
+	rolls, done := &appsv1.DeploymentList{Items: make([]appsv1.Deployment, 1)}, &appsv1.DeploymentList{Items: make([]appsv1.Deployment, 1)}
+	for _, list := range []*appsv1.DeploymentList{rolls, done} {
+		list.Items[0].ObjectMeta = objectMeta("web")
+		list.Items[0].OwnerReferences = []metav1.OwnerReference{{UID: "1", Controller: ptr.To(true)}}
+	}
+	done.Items[0].Status = appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1, ReadyReplicas: 1}
+	old := readyAgain("7")
+	for name, c := range map[string]struct {
+		after       []*appv1.App
+		lists       []runtime.Object // From one wait to the next; the last one stays.
+		least, most time.Duration
+	}{
+		"the status follows":  {append(slices.Repeat([]*appv1.App{old}, 5), progressing("8"), progressing("8"), readyAgain("9")), []runtime.Object{refused}, 7 * time.Second, 9 * time.Second},
+		"the status stays":    {[]*appv1.App{old}, []runtime.Object{refused}, staleFor, staleFor + 3*time.Second},
+		"one list fails":      {[]*appv1.App{old}, []runtime.Object{fails, rolls, rolls, done}, 3 * time.Second, 5 * time.Second},
+		"all can be listed":   {[]*appv1.App{old}, []runtime.Object{done}, 0, time.Second},
+		"it rolls for longer": {[]*appv1.App{old}, append(slices.Repeat([]runtime.Object{rolls}, 30), done), 30 * time.Second, 32 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := stalledServer(t, old, c.after...)
+			app := f.answer
+			f.answer = func(q *http.Request, body string) runtime.Object {
+				if path.Base(q.URL.Path) != "deployments" {
+					return app(q, body)
+				}
+				now := c.lists[0]
+				if len(c.lists) > 1 {
+					c.lists = c.lists[1:]
+				}
+				return now
+			}
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				out, said, err := f.runWith(t.Context(), t, f.serveTrip, "restart", "web", "--yes", "--wait")
+				if took := time.Since(began); err != nil || took < c.least || took > c.most {
+					t.Errorf("%v after %s, want %s to %s\n%s%s", err, took, c.least, c.most, out, said)
+				}
+			})
+		})
 	}
 }
 

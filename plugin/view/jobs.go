@@ -39,20 +39,33 @@ func (s *Snapshot) jobsThat(holds func(*batchv1.Job) bool) []*batchv1.Job {
 	return jobs
 }
 
-// waitsForCommand reports whether a change waits for its command, or does not go on because the command has failed.
-func (r *Resource) waitsForCommand() bool {
+// WaitsForCommand reports whether a change waits for its command, or does not go on because the command has failed.
+func (r *Resource) WaitsForCommand() bool {
 	reason := r.mainCondition().Reason
 	return reason == appv1.ReasonBeforeRollout || reason == appv1.ReasonBeforeRolloutFailed
 }
 
-// belowJob returns the steps from the latest Job down to its pods.
-func (s *Snapshot) belowJob() []Step {
+// awaitedJob returns the Job of the command that a rollout waits for, or whose command has failed; nil without one. A Job that has ended while the rollout
+// still waits is of an earlier change: the Job of this change is not created yet.
+func (s *Snapshot) awaitedJob() *batchv1.Job {
 	jobs := s.commandJobs()
-	if len(jobs) == 0 {
+	if len(jobs) == 0 || !s.Resource.WaitsForCommand() {
 		return nil
 	}
-	state, _ := jobState(jobs[0])
-	return append([]Step{{Object: "Job " + jobs[0].Name, Text: state}}, rootOf(s.podsOf(jobs[0].UID), true)...)
+	if s.Resource.mainCondition().Reason == appv1.ReasonBeforeRollout && health.JobEnd(jobs[0]) != nil {
+		return nil
+	}
+	return jobs[0]
+}
+
+// belowJob returns the steps from the Job that the rollout waits for down to its pods.
+func (s *Snapshot) belowJob() []Step {
+	job := s.awaitedJob()
+	if job == nil {
+		return nil
+	}
+	state, _ := jobState(job)
+	return append([]Step{{Object: "Job " + job.Name, Text: state}}, rootOf(s.podsOf(job.UID), true)...)
 }
 
 // jobNodes returns the nodes of the Jobs that run the command before the rollouts of the resource.
@@ -100,18 +113,17 @@ func jobState(job *batchv1.Job) (string, Mark) {
 
 // BeforeOf returns the command before the rollout, and the pods that wait for the command, as a way; nil while no rollout waits.
 func BeforeOf(s *Snapshot) []Stop {
-	if !s.Resource.waitsForCommand() {
+	if !s.Resource.WaitsForCommand() {
 		return nil
 	}
 	pods := Stop{Title: "pods of " + VersionOf(s.Resource.Image), Waits: true, Notes: []string{jobWaiting}}
 	if s.Resource.mainCondition().Reason == appv1.ReasonBeforeRolloutFailed {
 		pods.Notes = []string{jobFailing}
 	}
-	jobs := s.commandJobs()
-	if len(jobs) == 0 {
+	job := s.awaitedJob()
+	if job == nil {
 		return cleanView([]Stop{{Title: jobTitle, Waits: true}, pods})
 	}
-	job := jobs[0]
 	stop := Stop{Title: "Job " + job.Name, Notes: []string{ShortImage(mainImage(job.Spec.Template.Spec.Containers)), s.jobWords(job)}}
 	_, stop.Mark = jobState(job)
 	if cause := health.Worst(s.podsOf(job.UID), true); cause.Reason != "" {

@@ -59,6 +59,9 @@ func TestBefore(t *testing.T) {
 		"runs": {commanded(appv1.ReasonBeforeRollout, runs), []string{
 			"Job cart-0767bbb1ec, busy false: nginx:1.17.0; running, for 5 min; ImagePullBackOff", "pods of 1.17.0,  true: wait for the command",
 		}},
+		"its Job is not there yet": {commanded(appv1.ReasonBeforeRollout, failed), []string{
+			"Command before the rollout,  true: ", "pods of 1.17.0,  true: wait for the command",
+		}},
 		"suspended by a queue": {commanded(appv1.ReasonBeforeRollout, suspended), []string{
 			"Job cart-0767bbb1ec, hold false: nginx:1.17.0; suspended, for 5 min", "pods of 1.17.0,  true: wait for the command",
 		}},

@@ -121,8 +121,8 @@ func (s *Snapshot) podsToRead() []corev1.Pod {
 	if s.Resource.Schedule != nil {
 		return s.podsOfRun()
 	}
-	if jobs := s.commandJobs(); len(jobs) > 0 && s.Resource.waitsForCommand() {
-		if pods := s.podsOf(jobs[0].UID); len(pods) > 0 {
+	if job := s.awaitedJob(); job != nil {
+		if pods := s.podsOf(job.UID); len(pods) > 0 {
 			return pods
 		}
 	}

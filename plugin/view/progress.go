@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -35,10 +37,11 @@ type Progress struct {
 	Pods []Node `json:"pods,omitempty"`
 	// Cause is why pods are not there or do not run, empty if nothing is known to be wrong.
 	Cause string `json:"cause,omitempty"`
-	// Schedule is when a Task runs, nil for any other kind. Run is the run of a Task that goes on or has ended last, empty without one.
+	// Schedule is when a Task runs, nil for any other kind. Run is the run of a Task that goes on or has ended last, or the command that a rollout
+	// waits for, empty without one.
 	Schedule *Schedule `json:"schedule,omitempty"`
 	Run      string    `json:"run,omitempty"`
-	// NotShown are the kinds of objects that could not be listed, so that the figures come from the status.
+	// NotShown are the kinds of objects that could not be listed, if workloads or pods are among them, so that figures are missing or come from the status.
 	NotShown []Missing `json:"notShown,omitempty"`
 	// unsettled is true while a workload is not ready, whatever the status: after a restart, the status is old until the next reconcile.
 	unsettled bool
@@ -61,8 +64,14 @@ func progressOf(s *Snapshot) *Progress {
 		p.noteRuns(s)
 		return p
 	}
-	if s.lacksKind(kindsDeployments) || s.lacksKind(kindsPods) {
+	if s.Resource.WaitsForCommand() {
+		p.noteCommand(s)
+	}
+	blind := s.lacksKind(kindsDeployments) || s.lacksKind(kindsPods)
+	if blind || s.lacksKind(kindsStatefulSets) {
 		p.NotShown = s.Missing
+	}
+	if blind {
 		// Of a CloudManager, the status counts tiers.
 		if _, err := fmt.Sscanf(row.Ready, "%d/%d", &p.Ready, &p.Wanted); err == nil {
 			return p
@@ -77,33 +86,42 @@ func progressOf(s *Snapshot) *Progress {
 		p.noteWorkload(podsNotReady(pods), health.StatefulSet(set, pods))
 	}
 	for _, d := range s.relatedDeployments() {
-		if isCanary(d) { // Its pods are in addition to the wanted ones.
-			pods := s.podsOfDeployment(d)
-			p.noteWorkload(podsNotReady(pods), health.Deployment(d, pods, s.Now))
-			continue
-		}
-		p.Wanted += int(ptr.Deref(d.Spec.Replicas, 1))
-		verdict := health.Deployment(d, s.podsOfDeployment(d), s.Now)
-		p.unsettled = p.unsettled || !verdict.Ready
-		sets := s.replicaSets(d.UID)
-		for i, rs := range sets {
-			pods := s.podsOf(rs.UID)
-			if i > 0 {
-				if p.Old += len(pods); len(pods) > 0 && p.From == "" {
-					p.From = mainImage(rs.Spec.Template.Spec.Containers)
-				}
-				continue
-			}
-			ready := countReady(pods)
-			p.Ready += ready
-			p.Starting += len(pods) - ready
-			p.noteWorkload(podsNotReady(pods), verdict)
-		}
-		if len(sets) == 0 {
-			p.Ready += int(d.Status.ReadyReplicas)
-		}
+		p.noteDeployment(s, d)
 	}
 	return p
+}
+
+// noteDeployment records the pods of a Deployment. While a rollout waits for its command, all pods are of earlier specs, and their problems are not those
+// of the rollout.
+func (p *Progress) noteDeployment(s *Snapshot, d *appsv1.Deployment) {
+	verdict := health.Deployment(d, s.podsOfDeployment(d), s.Now)
+	if isCanary(d) { // Its pods are in addition to the wanted ones.
+		p.noteWorkload(podsNotReady(s.podsOfDeployment(d)), verdict)
+		return
+	}
+	p.Wanted += int(ptr.Deref(d.Spec.Replicas, 1))
+	p.unsettled = p.unsettled || !verdict.Ready
+	sets, waits := s.replicaSets(d.UID), s.Resource.WaitsForCommand()
+	for i, rs := range sets {
+		pods := s.podsOf(rs.UID)
+		if i > 0 || waits {
+			if p.Old += len(pods); len(pods) > 0 && p.From == "" {
+				p.From = mainImage(rs.Spec.Template.Spec.Containers)
+			}
+			continue
+		}
+		ready := countReady(pods)
+		p.Ready += ready
+		p.Starting += len(pods) - ready
+		p.noteWorkload(podsNotReady(pods), verdict)
+	}
+	switch {
+	case len(sets) > 0:
+	case waits:
+		p.Old += int(d.Status.Replicas)
+	default:
+		p.Ready += int(d.Status.ReadyReplicas)
+	}
 }
 
 // noteWorkload records the pods of a workload that are not ready, and the workload's problem; a rollout under way is no problem.
@@ -127,22 +145,45 @@ func (p *Progress) noteRuns(s *Snapshot) {
 		return
 	}
 	latest, last := runs[0], p.Schedule.Last
-	p.Run = "Job " + latest.Name + ": " + s.jobResult(latest)
-	if health.JobEnd(latest) != nil {
-		p.Run = "Job " + latest.Name + ": " + s.jobWords(latest)
-	}
+	p.Run = s.jobLine(latest)
 	p.unsettled = last == nil || last.Started.Before(&latest.CreationTimestamp) || last.Job == latest.Name && last.Result == appv1.TaskRunning
 	for _, job := range runs {
-		if health.JobEnd(job) != nil {
-			continue
-		}
-		p.unsettled = true
-		pods := s.podsOf(job.UID)
-		p.Pods = append(p.Pods, podsNotReady(pods)...)
-		if cause := health.Worst(pods, true); p.Cause == "" && cause.Reason != "" {
-			p.Cause = cause.String()
-		}
+		p.unsettled = p.unsettled || health.JobEnd(job) == nil
+		p.noteJob(s, job)
 	}
+}
+
+// noteCommand records the Job of the command that a rollout waits for, and its pods; without a Job, the message of the status.
+func (p *Progress) noteCommand(s *Snapshot) {
+	job := s.awaitedJob()
+	p.unsettled = true
+	if job == nil {
+		p.Run = p.Message
+		return
+	}
+	p.Run = s.jobLine(job)
+	p.noteJob(s, job)
+}
+
+// noteJob records the pods of a Job that has not ended, and why they do not run.
+func (p *Progress) noteJob(s *Snapshot, job *batchv1.Job) {
+	if health.JobEnd(job) != nil {
+		return
+	}
+	pods := s.podsOf(job.UID)
+	p.Pods = append(p.Pods, podsNotReady(pods)...)
+	if cause := health.Worst(pods, true); p.Cause == "" && cause.Reason != "" {
+		p.Cause = cause.String()
+	}
+}
+
+// jobLine describes a Job in one line, which stays the same while the Job runs.
+func (s *Snapshot) jobLine(job *batchv1.Job) string {
+	words := s.jobResult(job)
+	if health.JobEnd(job) != nil {
+		words = s.jobWords(job)
+	}
+	return "Job " + job.Name + ": " + words
 }
 
 // EndReason returns why it makes no sense to wait for a Task: its latest run has failed or was missed; empty while a run has not ended, and where nothing
@@ -179,8 +220,10 @@ func (p *Progress) OneLine() string {
 		line += fmt.Sprintf(", %d starting, %d old", p.Starting, p.Old)
 	}
 	line += p.missingText()
-	if p.Cause != "" {
-		line += "; " + p.Cause
+	for _, more := range []string{p.Run, p.Cause} {
+		if more != "" {
+			line += "; " + more
+		}
 	}
 	return line
 }
@@ -224,6 +267,9 @@ func (p *Progress) Text(s Style, elapsed, limit time.Duration, height int) strin
 	}
 	if p.Old > 0 {
 		lines = append(lines, "old  "+drawBar(p.Old, 0, p.Wanted)+fmt.Sprintf("  %d to go", p.Old))
+	}
+	if p.Schedule == nil && p.Run != "" {
+		lines = append(lines, p.Run)
 	}
 	var b strings.Builder
 	for _, line := range lines {

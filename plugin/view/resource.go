@@ -112,8 +112,14 @@ func (r *Resource) PromotionObstacle() string {
 	return ""
 }
 
-// HeldAt returns the value of the annotation for a hold: a ReplicaSet, or LastGood; empty without the annotation.
-func (r *Resource) HeldAt() string { return r.ObjectMeta.Annotations[appv1.AnnotationHold] }
+// HeldAt returns the value of the annotation for a hold: a ReplicaSet, or LastGood; empty without the annotation, and for a kind on which the annotation has
+// no effect.
+func (r *Resource) HeldAt() string {
+	if kind, ok := KindOf(r.Kind); !ok || !kind.Holds {
+		return ""
+	}
+	return r.ObjectMeta.Annotations[appv1.AnnotationHold]
+}
 
 // TemplateKept reports whether the Deployment keeps the pod template of before its adoption.
 func (r *Resource) TemplateKept() bool {

@@ -4,6 +4,9 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+
+	"huolala.cn/app-operator/api/plan"
+	appv1 "huolala.cn/app-operator/api/v1"
 )
 
 // Operation is one of a JSON patch (RFC 6902).
@@ -42,6 +45,26 @@ func RollbackChanges(now map[string]any, to *Revision) []Change {
 		delete(shown, field)
 	}
 	return CompareSpecs(shown, to.Spec)
+}
+
+// LaterRestarts are the pods that a change replaces. Promoted is true if they are replaced once a canary is promoted.
+type LaterRestarts struct {
+	Pods     int32
+	Promoted bool
+}
+
+// RestartsOf returns the pods that a change replaces by its plan. known is false if the plan does not have all of them: it is incomplete, or something, such as
+// an earlier tier, is in the way of a part of the change.
+func RestartsOf(p *plan.Plan) (restarts LaterRestarts, known bool) {
+	if p.Incomplete || p.Problem != nil && p.Problem.Reason != appv1.ReasonHeld && p.Problem.Reason != appv1.ReasonRolledBack {
+		return LaterRestarts{}, false
+	}
+	for i := range p.Objects {
+		if o := &p.Objects[i]; o.Pods != nil && o.Pods.Canary && (o.Action == plan.Created || o.Action == plan.Recreated) {
+			return LaterRestarts{Pods: o.Pods.Running, Promoted: true}, true // The running pods are those that a promotion replaces.
+		}
+	}
+	return LaterRestarts{Pods: p.ReplacedPods()}, true
 }
 
 func unionOf(a, b map[string]any) map[string]any {

@@ -165,7 +165,7 @@ func (s *Snapshot) causeChain(reason string) []Step {
 	if s.Resource.Schedule != nil {
 		return s.belowSchedule()
 	}
-	if s.Resource.waitsForCommand() {
+	if s.Resource.WaitsForCommand() {
 		return s.belowJob()
 	}
 	for _, set := range s.statefulSets() {

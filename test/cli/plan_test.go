@@ -17,6 +17,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/plugin/view"
+	"huolala.cn/app-operator/test/fixture"
 	"huolala.cn/app-operator/test/harness"
 )
 
@@ -100,6 +101,24 @@ func TestPlanOfAWayBack(t *testing.T) {
 	if code != 3 || !strings.Contains(out, "2 pods are replaced") {
 		t.Errorf("%d\n%s%s", code, out, said)
 	}
+	asks := func(want string) { // The question has the number of the plan.
+		t.Helper()
+		harness.Eventually(t, func() error {
+			if _, _, said := u.try("rollback", "web"); !strings.Contains(said, want) {
+				return fmt.Errorf("the question is %q, want %q", said, want)
+			}
+			return nil
+		})
+	}
+	asks("Restore this? No pod restarts.")
+	defaults := &appv1.AppDefaults{ObjectMeta: fixture.Meta(u.namespace, appv1.AppDefaultsName)}
+	defaults.Spec.Defaults.PodLabels = map[string]string{"team": "red"}
+	plane.Create(t, defaults)
+	asks("Restore this? 2 pods restart.")
+	if err := plane.Client.Delete(t.Context(), defaults); err != nil {
+		t.Fatal(err)
+	}
+	asks("Restore this? No pod restarts.")
 	plane.Read(t, app)
 	plane.Change(t, app, func() { app.Spec.Image = "nginx:1" })
 	u.run("wait", "web")
