@@ -68,7 +68,7 @@ type Options struct {
 	DisabledFeatures []string
 	// OwnNamespace is the namespace that the manager runs in, empty if it is not known. Its AppDefaults count for all namespaces.
 	OwnNamespace string
-	// FollowSecrets follows the content of Secrets, and not of ConfigMaps alone, where a resource asks for it.
+	// FollowSecrets follows the content of Secrets, and not of ConfigMaps alone, where a resource is to roll out by it.
 	FollowSecrets bool
 	// Rendering is the newest rendering that a pod template is built with.
 	Rendering int32
@@ -112,7 +112,7 @@ func NewManager(cfg *rest.Config, opts Options) (*Manager, error) {
 		opts.Logger = ctrl.Log
 	}
 	opts.Logger = withoutBodies(opts.Logger)
-	watched, err := newWatchSet(cfg, opts.Scheme, &opts, opts.Logger)
+	watched, err := chooseWatches(cfg, &opts)
 	if err != nil {
 		return nil, err
 	}
@@ -155,6 +155,7 @@ func NewManager(cfg *rest.Config, opts Options) (*Manager, error) {
 	noteBuild(&opts)
 	errs := []error{
 		mgr.Add(manager.RunnableFunc(resources.whileWorking(mgr.GetCache()))),
+		mgr.Add(watched.leftOut),
 		(&AppDefaultsReconciler{Deps: *shared, WaveHandover: opts.WaveHandover}).setupWithManager(mgr),
 		(&upgradeable{client: mgr.GetClient()}).SetupWithManager(mgr, cfg, opts.Upgradeable),
 	}
@@ -163,6 +164,17 @@ func NewManager(cfg *rest.Config, opts Options) (*Manager, error) {
 	}
 	mgr.Planner = newPlanner(shared)
 	return mgr, errors.Join(errs...)
+}
+
+// chooseWatches asks the API server which types and namespaces can be watched. It removes the namespaces that are left out from the options.
+func chooseWatches(cfg *rest.Config, opts *Options) (watchSet, error) {
+	look, err := newLooker(cfg, opts.Scheme)
+	if err != nil {
+		return watchSet{}, err
+	}
+	watched := newWatchSet(look, opts, opts.Logger)
+	opts.Namespaces = watched.leftOut.remove(opts.Namespaces)
+	return watched, nil
 }
 
 // newDeps returns what the controllers of a manager work with.

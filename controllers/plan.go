@@ -96,7 +96,7 @@ func (p *Planner) PresentWith(ctx context.Context, namespace string, spec *appv1
 // Obstacle returns why an object of a kind that the cluster may lack, or that the manager may not list, cannot be created; nil if nothing
 // is known to be in its way.
 func (p *Planner) Obstacle(ctx context.Context, obj client.Object) error {
-	return p.deps.ClusterKinds.Look(ctx, obj)
+	return p.deps.ClusterKinds.Look(ctx, obj, obj.GetNamespace())
 }
 
 // planKind is Plan for a row of the table of kinds.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -91,5 +92,38 @@ func TestWritesOfOptionalKinds(t *testing.T) {
 				t.Errorf("%s: the requests are %q, want %q", step.phase, asked, want)
 			}
 		}
+	}
+}
+
+// TestClientOfOneNamespace reads objects of an optional kind that is watched in one of two namespaces. A list needs to name a namespace.
+func TestClientOfOneNamespace(t *testing.T) {
+	var asked []string
+	own := interceptor.NewClient(nil, interceptor.Funcs{
+		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+			asked = append(asked, "get "+key.String())
+			return nil
+		},
+		List: func(_ context.Context, _ client.WithWatch, _ client.ObjectList, opts ...client.ListOption) error {
+			asked = append(asked, "list "+(&client.ListOptions{}).ApplyOptions(opts).Namespace)
+			return nil
+		},
+	})
+	w := newWorld(t, "shop", "search")
+	w.route().phase, w.route().objects = watched, &objects{client: own}
+	c := w.Client(nil)
+	for _, ns := range []string{"shop", "search", "elsewhere"} {
+		err := c.Get(t.Context(), types.NamespacedName{Namespace: ns, Name: "web"}, &gatewayv1.HTTPRoute{})
+		if found := ns == "shop"; apierrors.IsNotFound(err) == found || err == nil != found {
+			t.Errorf("the route in %s: %v", ns, err)
+		}
+		if err := c.List(t.Context(), &gatewayv1.HTTPRouteList{}, client.InNamespace(ns)); err != nil {
+			t.Error(err)
+		}
+	}
+	if want := []string{"get shop/web", "list shop"}; !slices.Equal(asked, want) {
+		t.Errorf("the requests are %q, want %q", asked, want)
+	}
+	if err := c.List(t.Context(), &gatewayv1.HTTPRouteList{}); err == nil {
+		t.Error("routes of no namespace are listed")
 	}
 }

@@ -3,6 +3,9 @@
 //
 // Such a kind has a cache and watches of its own while its CustomResourceDefinition exists and the manager may list it. Without the kind
 // the manager keeps running: Check returns the obstacle, and the resources that wait for the kind are reconciled when its phase changes.
+//
+// Where the manager watches some namespaces, a kind has a cache and a phase for each of them: a namespace without the right to list the kind
+// is no obstacle in another one.
 package clusterkinds
 
 import (
@@ -17,6 +20,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -88,29 +92,18 @@ const (
 	watched
 )
 
-// definition is the state of a kind's CustomResourceDefinition.
-type definition int
-
-const (
-	// undecided: it was not listed yet.
-	undecided definition = iota
-	// hidden: the manager may not list it.
-	hidden
-	// absent: there is none, or it is on its way out.
-	absent
-	// present: there is one.
-	present
-)
-
-// kind is the state of one kind. The fields below mu are guarded by Kinds.mu.
+// kind is the state of one kind in one namespace, or in all of them if the manager watches all. The phase and the fields after it are guarded
+// by Kinds.mu.
 type kind struct {
 	row *children.Type
 	gvk schema.GroupVersionKind
-	// definition is the name of its CustomResourceDefinition.
-	definition string
+	// namespace is empty for all namespaces.
+	namespace string
+	// definition is the kind's CustomResourceDefinition, the same one for all namespaces.
+	definition *definition
+	log        logr.Logger
 
-	phase   phase
-	defined definition
+	phase phase
 	// due is when to ask the API server whether it serves the kind, zero for never. pause is the next one while it does not.
 	due   time.Time
 	pause time.Duration
@@ -131,6 +124,12 @@ type Waiter struct {
 	types.NamespacedName
 }
 
+// scope is the Go type of a kind's objects, and a namespace, which is empty for all namespaces.
+type scope struct {
+	object    reflect.Type
+	namespace string
+}
+
 // products are the products that bring the optional kinds.
 var products = map[string]string{"HTTPRoute": "the Gateway API", "PodMonitor": "the Prometheus Operator"}
 
@@ -138,13 +137,16 @@ var products = map[string]string{"HTTPRoute": "the Gateway API", "PodMonitor": "
 type Kinds struct {
 	opts   Options
 	mapper meta.RESTMapper
-	byType map[reflect.Type]*kind
-	kinds  []*kind
+	// kinds has an item for each kind and watched namespace, byScope the same items by type and namespace, and definitions one item for each
+	// kind.
+	kinds       []*kind
+	byScope     map[scope]*kind
+	definitions []*definition
 	// now is the clock; ask, watch and follow send the requests to the API server.
 	now    func() time.Time
 	ask    func(context.Context) (served, error)
 	watch  func(context.Context, *kind) (*objects, error)
-	follow func(context.Context, *kind) error
+	follow func(context.Context, *definition) error
 
 	mu          sync.Mutex
 	subscribers []*subscriber
@@ -167,21 +169,11 @@ type subscriber struct {
 // New returns the optional kinds. They are unknown until they are started.
 func New(opts Options) (*Kinds, error) {
 	opts.LookAgain = cmp.Or(opts.LookAgain, lookAgain)
-	k := &Kinds{
-		opts: opts, mapper: newMapper(opts), byType: map[reflect.Type]*kind{}, now: time.Now, changed: make(chan struct{}, 1),
-	}
+	k := &Kinds{opts: opts, mapper: newMapper(opts), byScope: map[scope]*kind{}, now: time.Now, changed: make(chan struct{}, 1)}
 	for _, row := range opts.Types {
-		gvk, err := apiutil.GVKForObject(row.Object, opts.Scheme)
-		if err != nil {
-			return nil, fmt.Errorf("optional kind: %w", err)
+		if err := k.addType(row); err != nil {
+			return nil, err
 		}
-		resource, _ := meta.UnsafeGuessKindToResource(gvk)
-		s := &kind{
-			row: row, gvk: gvk, definition: resource.Resource + "." + gvk.Group,
-			waiting: map[Waiter]time.Time{}, settled: make(chan struct{}), pause: firstPause,
-		}
-		k.kinds = append(k.kinds, s)
-		k.byType[reflect.TypeOf(row.Object)] = s
 	}
 	ask, err := newDiscovery(opts)
 	if err != nil {
@@ -191,14 +183,54 @@ func New(opts Options) (*Kinds, error) {
 	return k, nil
 }
 
+// addType adds the kind of a row in all watched namespaces.
+func (k *Kinds) addType(row *children.Type) error {
+	gvk, err := apiutil.GVKForObject(row.Object, k.opts.Scheme)
+	if err != nil {
+		return fmt.Errorf("optional kind: %w", err)
+	}
+	resource, _ := meta.UnsafeGuessKindToResource(gvk)
+	d := &definition{name: resource.Resource + "." + gvk.Group, custom: row.Custom}
+	k.definitions = append(k.definitions, d)
+	namespaces := k.opts.Namespaces
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	for _, ns := range namespaces {
+		of := scope{reflect.TypeOf(row.Object), ns}
+		if k.byScope[of] != nil {
+			continue
+		}
+		log := k.opts.Log.WithValues("kind", gvk.Kind)
+		if ns != metav1.NamespaceAll {
+			log = log.WithValues("namespace", ns)
+		}
+		s := &kind{
+			row: row, gvk: gvk, namespace: ns, definition: d, log: log,
+			waiting: map[Waiter]time.Time{}, settled: make(chan struct{}), pause: firstPause,
+		}
+		k.kinds = append(k.kinds, s)
+		k.byScope[of] = s
+	}
+	return nil
+}
+
+// kindOf returns the state of the kind of an object in a namespace, nil if the kind is not optional or the namespace is not watched.
+func (k *Kinds) kindOf(obj client.Object, namespace string) *kind {
+	if len(k.opts.Namespaces) == 0 {
+		namespace = metav1.NamespaceAll
+	}
+	return k.byScope[scope{reflect.TypeOf(obj), namespace}]
+}
+
 // NeedLeaderElection implements manager.LeaderElectionRunnable: a standby fills its caches before it becomes the leader.
 func (k *Kinds) NeedLeaderElection() bool { return false }
 
 // Start implements manager.Runnable.
 func (k *Kinds) Start(ctx context.Context) error {
-	for _, s := range k.kinds {
-		if err := k.follow(ctx, s); err != nil {
-			return fmt.Errorf("watch the CustomResourceDefinition %s: %w", s.definition, err)
+	for _, d := range k.definitions {
+		if err := k.follow(ctx, d); err != nil {
+			return fmt.Errorf("watch the CustomResourceDefinition %s: %w", d.name, err)
 		}
 	}
 	timer := time.NewTimer(0)
@@ -216,10 +248,10 @@ func (k *Kinds) Start(ctx context.Context) error {
 	}
 }
 
-// Check returns why an object of a kind cannot be written, nil if nothing is known to prevent the write. While the state of the kind is
-// unknown, Check waits for at most the settling time. The waiter is reconciled when the state changes.
+// Check returns why an object of a kind cannot be written in the namespace of the waiter, nil if nothing is known to prevent the write. While
+// the state of the kind is unknown, Check waits for at most the settling time. The waiter is reconciled when the state changes.
 func (k *Kinds) Check(ctx context.Context, obj client.Object, w Waiter) error {
-	s := k.byType[reflect.TypeOf(obj)]
+	s := k.kindOf(obj, w.Namespace)
 	if s == nil {
 		return nil
 	}
@@ -238,8 +270,8 @@ func (k *Kinds) Check(ctx context.Context, obj client.Object, w Waiter) error {
 }
 
 // Look is Check without a waiter: no reconcile follows when the kind appears.
-func (k *Kinds) Look(ctx context.Context, obj client.Object) error {
-	s := k.byType[reflect.TypeOf(obj)]
+func (k *Kinds) Look(ctx context.Context, obj client.Object, namespace string) error {
+	s := k.kindOf(obj, namespace)
 	if s == nil {
 		return nil
 	}
@@ -279,15 +311,6 @@ func remedyFor(row *children.Type) string {
 	return "remove spec." + strings.Join(row.Features, " and spec.")
 }
 
-// Lost reports that the API server rejected a write because the kind of the object is unknown.
-func (k *Kinds) Lost(obj client.Object) {
-	if s := k.byType[reflect.TypeOf(obj)]; s != nil {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		k.doubtKind(s)
-	}
-}
-
 // awaitSettled waits until the state of a kind is known, for no longer than settling after the first such wait for any kind: a slow API
 // server must not block the rest of a reconcile.
 func (k *Kinds) awaitSettled(ctx context.Context, s *kind) {
@@ -324,7 +347,7 @@ func (k *Kinds) enterPhase(s *kind, p phase) {
 	}
 	was := s.phase
 	s.phase = p
-	k.opts.Log.V(1).Info("An optional kind has changed its state", "kind", s.gvk.Kind, "was", was.String(), "is", p.String())
+	s.log.V(1).Info("An optional kind has changed its state", "was", was.String(), "is", p.String())
 	switch p {
 	case unknown, syncing:
 		select {

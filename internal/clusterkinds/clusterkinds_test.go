@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -40,13 +41,16 @@ type world struct {
 	time   time.Time
 	serves map[string]bool
 	fails  bool
-	// asked is how often the API server was asked what it serves, watched which kinds were begun to be watched.
-	asked   int
-	watched []string
-	queue   workqueue.TypedRateLimitingInterface[ctrl.Request]
+	// asked is how often the API server was asked what it serves, watched which kinds were begun to be watched, followed which definitions
+	// were tried to be watched again.
+	asked    int
+	watched  []string
+	followed []string
+	queue    workqueue.TypedRateLimitingInterface[ctrl.Request]
 }
 
-func newWorld(t *testing.T) *world {
+// newWorld returns a world in which the manager watches namespaces, none for all.
+func newWorld(t *testing.T, namespaces ...string) *world {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := children.AddToScheme(scheme); err != nil {
@@ -58,7 +62,10 @@ func newWorld(t *testing.T) *world {
 			rows = append(rows, &children.Types[i])
 		}
 	}
-	k, err := New(Options{Config: &rest.Config{}, HTTPClient: http.DefaultClient, Scheme: scheme, Types: rows, Budget: budget.New(budget.NewLimits(1 << 20)), Log: logr.Discard()})
+	k, err := New(Options{
+		Config: &rest.Config{}, HTTPClient: http.DefaultClient, Scheme: scheme, Namespaces: namespaces, Types: rows,
+		Budget: budget.New(budget.NewLimits(1 << 20)), Log: logr.Discard(), WatchFailed: func(context.Context, *toolscache.Reflector, error) {},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,11 +84,16 @@ func newWorld(t *testing.T) *world {
 		return func(s *kind) bool { return w.serves[s.gvk.Kind] }, nil
 	}
 	k.watch = func(_ context.Context, s *kind) (*objects, error) {
-		w.watched = append(w.watched, s.gvk.Kind)
+		name := path.Join(s.namespace, s.gvk.Kind)
+		w.watched = append(w.watched, name)
 		return &objects{
 			informer: &informer{FakeInformer: controllertest.NewFakeInformer(), of: s}, list: func() []client.Object { return nil },
-			stop: func() { w.watched = append(w.watched, "-"+s.gvk.Kind) },
+			stop: func() { w.watched = append(w.watched, "-"+name) },
 		}, nil
+	}
+	k.follow = func(_ context.Context, d *definition) error {
+		w.followed = append(w.followed, d.name)
+		return nil
 	}
 	return w
 }
@@ -103,9 +115,9 @@ func (i *informer) AddEventHandlerWithOptions(h toolscache.ResourceEventHandler,
 func (w *world) route() *kind { return w.kinds[0] }
 
 // define notes what became of both definitions.
-func (w *world) define(d definition) {
-	for _, s := range w.kinds {
-		w.noteDefinition(s, d)
+func (w *world) define(state definitionState) {
+	for _, d := range w.definitions {
+		w.noteDefinition(d, state)
 	}
 }
 
@@ -122,9 +134,12 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
-// check is what an App named web is told of HTTPRoutes, as "reason", empty if nothing is in the way.
-func (w *world) check(name string) string {
-	err := w.Check(w.t.Context(), &gatewayv1.HTTPRoute{}, Waiter{"app", types.NamespacedName{Name: name}})
+// check is what an App of a name is told of HTTPRoutes, as "reason", empty if nothing is in the way.
+func (w *world) check(name string) string { return w.checkIn("", name) }
+
+// checkIn is check in a namespace.
+func (w *world) checkIn(namespace, name string) string {
+	err := w.Check(w.t.Context(), &gatewayv1.HTTPRoute{}, Waiter{"app", types.NamespacedName{Namespace: namespace, Name: name}})
 	if err == nil {
 		return ""
 	}
@@ -203,7 +218,7 @@ func TestComesGoesComesBack(t *testing.T) {
 	w.expect("absent", 0, appv1.ReasonKindMissing)
 	for range 2 {
 		w.watched = nil
-		w.noteDefinition(w.route(), present)
+		w.noteDefinition(w.route().definition, present)
 		w.pass(3 * time.Second)
 		w.expect("defined, not served yet", 2, appv1.ReasonKindMissing)
 		w.serves["HTTPRoute"] = true
@@ -217,7 +232,7 @@ func TestComesGoesComesBack(t *testing.T) {
 		if w.check("web") != "" {
 			t.Error("what is watched is in the way")
 		}
-		w.noteDefinition(w.route(), absent)
+		w.noteDefinition(w.route().definition, absent)
 		w.pass(time.Hour)
 		w.expect("gone", 0, appv1.ReasonKindMissing)
 		if want := []string{"HTTPRoute", "-HTTPRoute"}; !slices.Equal(w.watched, want) {
@@ -271,6 +286,9 @@ func TestRightsOfAKind(t *testing.T) {
 		t.Fatal("the first App that asks does not have the kind be listed again")
 	}
 	w.expect("tried again", 0, appv1.ReasonForbidden)
+	if next := w.discoverDue(t.Context()); next != 0 {
+		t.Errorf("while the list is under way, the loop turns again after %s", next)
+	}
 	w.noteSynced(w.route(), w.route().objects)
 	w.expect("given", 0, "", "web")
 	w.noteRefused(w.route(), w.route().objects, "403")
@@ -345,7 +363,7 @@ func TestCheckWaitsOnce(t *testing.T) {
 			t.Fatalf("it did not wait: %q", got)
 		default:
 		}
-		w.noteDefinition(w.route(), absent)
+		w.noteDefinition(w.route().definition, absent)
 		if got := <-done; got != appv1.ReasonKindMissing {
 			t.Errorf("it was told %q", got)
 		}
@@ -401,7 +419,7 @@ func TestMapper(t *testing.T) {
 			}
 		}
 		mapping, err := w.mapper.RESTMapping(s.gvk.GroupKind(), s.gvk.Version)
-		if err != nil || mapping.Resource.Resource+"."+mapping.Resource.Group != s.definition {
+		if err != nil || mapping.Resource.Resource+"."+mapping.Resource.Group != s.definition.name {
 			t.Errorf("%s is mapped to %v: %v", s.gvk, mapping, err)
 		}
 	}

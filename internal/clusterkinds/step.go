@@ -11,8 +11,9 @@ type served func(*kind) bool
 
 // discoverDue handles the kinds that are due, and returns the time until the next kind is due, 0 if none is scheduled.
 func (k *Kinds) discoverDue(ctx context.Context) time.Duration {
-	if due := k.dueKinds(ctx); len(due) > 0 {
-		k.askFor(ctx, due)
+	if asked := k.dueKinds(ctx); len(asked) > 0 {
+		k.askFor(ctx, asked)
+		k.followHidden(ctx, asked)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -30,52 +31,56 @@ func (k *Kinds) discoverDue(ctx context.Context) time.Duration {
 	return next
 }
 
-// dueKinds returns the kinds that the API server is to be asked for, none if none is due: one request answers for all.
+// dueKinds returns the kinds that the API server is to be asked for, none if none is due: one request answers for all that are scheduled or missing.
 func (k *Kinds) dueKinds(ctx context.Context) []*kind {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	var scheduled []*kind
+	var asked []*kind
 	due := false
 	for _, s := range k.kinds {
 		k.dropWaiters(s)
 		k.retryRefused(ctx, s)
-		if k.scheduleDiscovery(s); !s.due.IsZero() {
-			scheduled = append(scheduled, s)
-			due = due || !k.now().Before(s.due)
+		k.scheduleDiscovery(s)
+		if !s.due.IsZero() || s.row.Custom && s.phase == missing && s.definition.state != absent {
+			asked = append(asked, s)
 		}
+		due = due || !s.due.IsZero() && !k.now().Before(s.due)
 	}
 	if !due {
 		return nil
 	}
-	return scheduled
+	return asked
 }
 
-// askFor sends one discovery request and updates each due kind by the answer. Built-in kinds count as served.
-func (k *Kinds) askFor(ctx context.Context, due []*kind) {
+// askFor sends one discovery request and updates the kinds by the answer. Built-in kinds count as served. Without an answer, the scheduled kinds
+// are asked for again.
+func (k *Kinds) askFor(ctx context.Context, asked []*kind) {
 	var serves served
 	var err error
-	if slices.ContainsFunc(due, func(s *kind) bool { return s.row.Custom }) {
+	if slices.ContainsFunc(asked, func(s *kind) bool { return s.row.Custom }) {
 		serves, err = k.ask(ctx)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.asked = k.now()
-	for _, s := range due {
+	for _, s := range asked {
+		scheduled := !s.due.IsZero()
 		s.due = time.Time{}
 		switch {
-		case s.defined == absent:
+		case s.definition.state == absent:
 		case !s.row.Custom:
 			k.beginWatch(ctx, s)
+		case err != nil && !scheduled:
 		case err != nil:
-			k.opts.Log.Info("Cannot ask the API server what it serves", "kind", s.gvk.Kind, "error", err.Error())
+			s.log.Info("Cannot ask the API server what it serves", "error", err.Error())
 			k.askLater(s)
 		case serves(s):
 			k.beginWatch(ctx, s)
-		case s.defined == present && s.phase == unknown && s.pause < missingAfter:
+		case s.definition.state == present && s.phase == unknown && s.pause < missingAfter:
 			k.askLater(s) // A busy API server announces a kind later than it has stored the definition.
 		default:
 			k.endWatch(s, missing)
-			if s.defined == present && s.pause < k.opts.LookAgain { // It is not served yet, or not in this version.
+			if s.definition.state == present && s.pause < k.opts.LookAgain { // It is not served yet, or not in this version.
 				k.askLater(s)
 			}
 		}
@@ -84,7 +89,7 @@ func (k *Kinds) askFor(ctx context.Context, due []*kind) {
 
 // scheduleDiscovery sets the time of the next discovery for a missing kind that resources wait for, if no definition announces the kind.
 func (k *Kinds) scheduleDiscovery(s *kind) {
-	if s.defined == absent {
+	if s.definition.state == absent {
 		s.due = time.Time{}
 		return
 	}
@@ -102,9 +107,9 @@ func (k *Kinds) dropWaiters(s *kind) {
 	}
 }
 
-// retryAt returns when to retry a list of a forbidden kind, zero if no resource waits for it.
+// retryAt returns when to retry a list of a forbidden kind, zero if no resource waits for it, or the next list is under way.
 func (k *Kinds) retryAt(s *kind) time.Time {
-	if s.phase != forbidden || len(s.waiting) == 0 {
+	if s.phase != forbidden || s.objects != nil || len(s.waiting) == 0 {
 		return time.Time{}
 	}
 	return s.refused.Add(k.opts.LookAgain)
@@ -124,7 +129,7 @@ func (k *Kinds) beginWatch(ctx context.Context, s *kind) {
 	was := s.phase
 	objects, err := k.watch(ctx, s)
 	if err != nil {
-		k.opts.Log.Error(err, "Cannot watch an optional kind", "kind", s.gvk.Kind)
+		s.log.Error(err, "Cannot watch an optional kind")
 		k.askLater(s)
 		return
 	}
@@ -167,27 +172,6 @@ func (k *Kinds) doubtKind(s *kind) {
 	k.wakeLoop()
 }
 
-// noteDefinition records the new state of a kind's definition.
-func (k *Kinds) noteDefinition(s *kind, d definition) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.setDefinition(s, d)
-}
-
-// setDefinition sets the state of a kind's definition. k.mu is held.
-func (k *Kinds) setDefinition(s *kind, d definition) {
-	s.defined = d
-	switch d {
-	case absent:
-		s.due = time.Time{}
-		k.endWatch(s, missing)
-	default:
-		// Both definitions are listed at about the same time.
-		s.due, s.pause = k.now().Add(gather), firstPause
-	}
-	k.wakeLoop()
-}
-
 // noteSynced records that all objects of a kind are in the cache, and starts the events to the controllers.
 func (k *Kinds) noteSynced(s *kind, o *objects) {
 	k.mu.Lock()
@@ -199,7 +183,7 @@ func (k *Kinds) noteSynced(s *kind, o *objects) {
 	k.enterPhase(s, watched)
 	for _, sub := range k.subscribers {
 		if err := sub.startEvents(o.informer, s.row); err != nil {
-			k.opts.Log.Error(err, "Cannot be told of the objects of an optional kind", "kind", s.gvk.Kind)
+			s.log.Error(err, "Cannot be told of the objects of an optional kind")
 		}
 	}
 }

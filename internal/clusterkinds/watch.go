@@ -5,13 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -32,9 +30,6 @@ import (
 	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/message"
 )
-
-// definitionKind is the kind of definitions.
-var definitionKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
 // newMapper returns a mapper with the resources of the kinds, so that no discovery request is needed.
 func newMapper(opts Options) meta.RESTMapper {
@@ -95,89 +90,7 @@ func servesKind(groups *apidiscoveryv2.APIGroupDiscoveryList, gvk schema.GroupVe
 	return false
 }
 
-// followDefinition watches the metadata of a kind's definition. Without the right to do so it stops at once: the kind is then looked
-// for while a resource waits for it. Kinds of Kubernetes' own have no definition.
-func (k *Kinds) followDefinition(ctx context.Context, s *kind) error {
-	if !s.row.Custom {
-		k.noteDefinition(s, hidden)
-		return nil
-	}
-	ctx, stop := context.WithCancel(ctx)
-	refused := sync.OnceFunc(func() {
-		stop()
-		k.noteDefinition(s, hidden)
-	})
-	c, err := cache.New(k.opts.Config, cache.Options{
-		HTTPClient: k.opts.HTTPClient, Scheme: k.opts.Scheme, Mapper: k.mapper,
-		DefaultFieldSelector: fields.OneTermEqualSelector("metadata.name", s.definition),
-		DefaultTransform:     trimDefinition,
-		DefaultWatchErrorHandler: func(ctx context.Context, r *toolscache.Reflector, err error) {
-			if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
-				refused()
-				return
-			}
-			k.opts.WatchFailed(ctx, r, err)
-		},
-	})
-	if err != nil {
-		stop()
-		return err
-	}
-	definition := &metav1.PartialObjectMetadata{}
-	definition.SetGroupVersionKind(definitionKind)
-	informer, err := c.GetInformer(ctx, definition, cache.BlockUntilSynced(false))
-	if err != nil {
-		stop()
-		return err
-	}
-	note := func(obj any) {
-		if found, ok := obj.(*metav1.PartialObjectMetadata); ok && found.DeletionTimestamp == nil {
-			k.noteDefinition(s, present)
-			return
-		}
-		k.noteDefinition(s, absent)
-	}
-	handled, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: note, UpdateFunc: func(_, obj any) { note(obj) }, DeleteFunc: func(any) { note(nil) },
-	})
-	if err != nil {
-		stop()
-		return err
-	}
-	go func() {
-		if err := c.Start(ctx); err != nil {
-			k.opts.Log.Error(err, "Cannot watch a definition", "name", s.definition)
-		}
-	}()
-	go func() {
-		// The cache has synced before the handler has had the events of the list.
-		if toolscache.WaitForCacheSync(ctx.Done(), handled.HasSynced) {
-			k.noteListed(s)
-		}
-	}()
-	return nil
-}
-
-// noteListed records that a definition was listed; without an event it is absent.
-func (k *Kinds) noteListed(s *kind) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if s.defined == undecided {
-		k.setDefinition(s, absent)
-	}
-}
-
-// trimDefinition reduces a definition to the metadata that identifies it, and its deletion time.
-func trimDefinition(in any) (any, error) {
-	if found, ok := in.(*metav1.PartialObjectMetadata); ok {
-		found.ObjectMeta = metav1.ObjectMeta{
-			Name: found.Name, UID: found.UID, ResourceVersion: found.ResourceVersion, DeletionTimestamp: found.DeletionTimestamp,
-		}
-	}
-	return in, nil
-}
-
-// objects is the cache of the objects of one kind. It exists while the kind is watched.
+// objects is the cache of the objects of one kind in its namespace. It exists while the kind is watched.
 type objects struct {
 	client   client.Client
 	informer cache.Informer
@@ -209,7 +122,7 @@ func (k *Kinds) watchObjects(ctx context.Context, s *kind) (*objects, error) {
 	o.list = func() []client.Object { return k.listAll(ctx, c, s) }
 	go func() {
 		if err := c.Start(ctx); err != nil {
-			k.opts.Log.Error(err, "Cannot watch an optional kind", "kind", s.gvk.Kind)
+			s.log.Error(err, "Cannot watch an optional kind")
 		}
 	}()
 	go func() {
@@ -237,11 +150,8 @@ func (k *Kinds) cacheOptions(s *kind, o *objects) cache.Options {
 			}
 		},
 	}
-	if len(k.opts.Namespaces) > 0 {
-		opts.DefaultNamespaces = map[string]cache.Config{}
-		for _, ns := range k.opts.Namespaces {
-			opts.DefaultNamespaces[ns] = cache.Config{}
-		}
+	if s.namespace != metav1.NamespaceAll {
+		opts.DefaultNamespaces = map[string]cache.Config{s.namespace: {}}
 	}
 	return opts
 }
@@ -271,7 +181,7 @@ func (k *Kinds) listAll(ctx context.Context, c client.Reader, s *kind) []client.
 		})
 	}
 	if err != nil {
-		k.opts.Log.Error(err, "Cannot list the objects of an optional kind", "kind", s.gvk.Kind)
+		s.log.Error(err, "Cannot list the objects of an optional kind")
 	}
 	return found
 }

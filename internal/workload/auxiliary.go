@@ -21,7 +21,7 @@ import (
 	"huolala.cn/app-operator/resource"
 )
 
-// What stands around the pods is optional: trouble with it is reported, and neither the pods nor the other objects wait for it.
+// Each object around the pods is optional: trouble with it is reported, and neither the pods nor the other objects wait for it.
 // An account and a policy are there before the first pod, though.
 
 // childOf returns a wanted object as a child of the engine's.
@@ -229,7 +229,7 @@ func (r *Reconciler) Unavailable(ctx context.Context, in *Input, obj client.Obje
 	case r.ClusterKinds == nil:
 		return nil
 	case r.IsPlan():
-		return r.ClusterKinds.Look(ctx, obj)
+		return r.ClusterKinds.Look(ctx, obj, in.Owner.GetNamespace())
 	}
 	return r.ClusterKinds.Check(ctx, obj, clusterkinds.Waiter{Manager: in.fieldManager(), NamespacedName: client.ObjectKeyFromObject(in.Owner)})
 }
