@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -63,8 +62,10 @@ type AppDefaultsReconciler struct {
 
 // setupWithManager adds the controller to the manager.
 func (r *AppDefaultsReconciler) setupWithManager(mgr ctrl.Manager) error {
-	b := ctrl.NewControllerManagedBy(mgr).Named("appdefaults").WithOptions(retryOptions()).
-		Watches(&stored.AppDefaults{}, handler.EnqueueRequestsFromMapFunc(r.onChange), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
+	exists := existsIn(mgr.GetCache(), func() client.Object { return &stored.AppDefaults{} })
+	options := queueOptions(mgr.GetControllerOptions().MaxConcurrentReconciles, exists)
+	b := ctrl.NewControllerManagedBy(mgr).Named("appdefaults").WithOptions(options).
+		Watches(&stored.AppDefaults{}, handler.EnqueueRequestsFromMapFunc(r.onChange), builder.WithPredicates(specChanged()))
 	for _, k := range allKinds() {
 		if k.Serves {
 			b.Watches(k.empty(), r.recountHandler())
@@ -136,7 +137,7 @@ func (r *AppDefaultsReconciler) recountHandler() handler.EventHandler {
 func defaultsChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(stored.Observed)
 	after, also := e.ObjectNew.(stored.Observed)
-	return !ok || !also || !equality.Semantic.DeepEqual(before.Defaults(), after.Defaults())
+	return !ok || !also || e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || !equality.Semantic.DeepEqual(before.Defaults(), after.Defaults())
 }
 
 // Reconcile implements reconcile.Reconciler.

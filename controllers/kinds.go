@@ -55,7 +55,7 @@ func allKinds() []kind {
 
 // setupWithManager adds the controller of a kind to the manager.
 func (k *kind) setupWithManager(mgr ctrl.Manager, s *Deps) error {
-	options := kindOptions(mgr.GetControllerOptions().MaxConcurrentReconciles)
+	options := queueOptions(mgr.GetControllerOptions().MaxConcurrentReconciles, existsIn(mgr.GetCache(), k.empty))
 	b := ctrl.NewControllerManagedBy(mgr).WithOptions(options).For(k.empty(), builder.WithPredicates(userChanged()))
 	for i := range children.Types {
 		row := &children.Types[i]
@@ -94,7 +94,7 @@ func (k *kind) watchesType(row *children.Type) bool {
 }
 
 // namesService reports whether a resource of the kind can state a name for its Service, which indexService finds it by. The index
-// of a CloudManager has those of its components.
+// of a CloudManager has the names of its components.
 func (k *kind) namesService() bool {
 	_, ok := k.empty().(serviceNamer)
 	return ok

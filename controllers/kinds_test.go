@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -10,11 +11,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/children"
@@ -248,6 +251,55 @@ func TestUserChanged(t *testing.T) {
 		c.change(now)
 		if got := userChanged().Update(event.UpdateEvent{ObjectOld: was, ObjectNew: now}); got != c.want {
 			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// TestReplacedIsSeen has each predicate take an update of two objects, which an informer sends after a gap of its watch, for the deletion of the
+// first one and the creation of the second one. All but the UID is equal.
+func TestReplacedIsSeen(t *testing.T) {
+	type row struct {
+		predicate predicate.Predicate
+		obj       client.Object
+		// ignored is true where neither the deletion nor the creation of the object counts.
+		ignored bool
+	}
+	owned := []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "r", Controller: ptr.To(true)}}
+	stray := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{appsv1.StatefulSetPodNameLabel: "p"}}}
+	rows := map[string]row{
+		"AppDefaults":        {specChanged(), &stored.AppDefaults{}, false},
+		"AppDefaults, later": {laterSpecChanged(), &stored.AppDefaults{}, false},
+		"App of a Task":      {templateChanged(), &appsv1.Deployment{}, false},
+		"stray":              {strayChanged(), stray, false},
+		"no stray":           {strayChanged(), &corev1.Pod{}, true},
+		"comes or goes":      {comesOrGoes(), &stored.CloudManager{}, false},
+		"pod that counts":    {children.TypeOf(&corev1.Pod{}).Wakes, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: owned}}, false},
+	}
+	for _, k := range allKinds() {
+		rows[k.Name] = row{userChanged(), k.empty(), false}
+	}
+	for i := range children.Types {
+		if of := &children.Types[i]; of.Wakes != nil {
+			_, pod := of.Object.(*corev1.Pod)
+			rows[fmt.Sprintf("%T", of.Object)] = row{of.Wakes, of.Object, pod}
+		}
+	}
+	for name, c := range rows {
+		versions := make([]client.Object, 2)
+		for i := range versions {
+			versions[i], _ = c.obj.DeepCopyObject().(client.Object)
+			versions[i].SetGeneration(1)
+			versions[i].SetUID(types.UID(fmt.Sprint("uid-", i)))
+		}
+		replaced := event.UpdateEvent{ObjectOld: versions[0], ObjectNew: versions[1]}
+		if got := c.predicate.Update(replaced); got == c.ignored {
+			t.Errorf("%s, replaced: %t", name, got)
+		}
+		if _, counted := c.obj.(stored.Observed); counted && !defaultsChanged(replaced) {
+			t.Errorf("%s, replaced: AppDefaults are not counted again", name)
+		}
+		if c.predicate.Update(event.UpdateEvent{ObjectOld: versions[0], ObjectNew: versions[0]}) {
+			t.Errorf("%s: an update without a change passes", name)
 		}
 	}
 }

@@ -177,7 +177,7 @@ func TestControllerDefaults(t *testing.T) {
 // TestNamespacesTakeTurns has the controllers of the kinds serve a namespace with one request before the second of another namespace, and keep
 // a worker for it while the other namespace has all of its own.
 func TestNamespacesTakeTurns(t *testing.T) {
-	options := kindOptions(2)
+	options := queueOptions(2, nil)
 	if options.MaxConcurrentReconciles != 3 || options.RateLimiter == nil {
 		t.Errorf("%d workers, rate limiter %v", options.MaxConcurrentReconciles, options.RateLimiter)
 	}

@@ -81,11 +81,11 @@ func watchApps(k *kind, s *Deps, b *builder.Builder) {
 
 // templateChanged selects the events of a Deployment that can change its spec or its owner.
 func templateChanged() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	return children.SplitReplaced(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		was, is := metav1.GetControllerOfNoCopy(e.ObjectOld), metav1.GetControllerOfNoCopy(e.ObjectNew)
 		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || (was == nil) != (is == nil) || was != nil && was.UID != is.UID ||
 			(e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil)
-	}}
+	}})
 }
 
 // runsTasks reports whether the kind Task is switched on.

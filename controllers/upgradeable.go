@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/stored"
 )
 
@@ -82,7 +83,7 @@ func (u *upgradeable) SetupWithManager(mgr ctrl.Manager, cfg *rest.Config, newCo
 	})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("upgradeable").
-		WithOptions(retryOptions()).
+		WithOptions(queueOptions(1, nil)).
 		Watches(&corev1.Pod{}, all, builder.WithPredicates(strayChanged())).
 		Watches(&stored.CloudManager{}, all, builder.WithPredicates(comesOrGoes())).
 		WatchesRawSource(start).
@@ -155,18 +156,18 @@ func isStray(pod client.Object) bool {
 
 // strayChanged lets events through that change which pods are strays.
 func strayChanged() predicate.Predicate {
-	return predicate.Funcs{
+	return children.SplitReplaced(predicate.Funcs{
 		CreateFunc:  func(e event.CreateEvent) bool { return isStray(e.Object) },
 		UpdateFunc:  func(e event.UpdateEvent) bool { return isStray(e.ObjectOld) != isStray(e.ObjectNew) },
 		DeleteFunc:  func(e event.DeleteEvent) bool { return isStray(e.Object) },
 		GenericFunc: func(event.GenericEvent) bool { return false },
-	}
+	})
 }
 
 // comesOrGoes lets creations and deletions through.
 func comesOrGoes() predicate.Predicate {
-	return predicate.Funcs{
+	return children.SplitReplaced(predicate.Funcs{
 		UpdateFunc:  func(event.UpdateEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
-	}
+	})
 }

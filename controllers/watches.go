@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,8 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
@@ -34,14 +37,42 @@ func retryOptions() controller.Options {
 	}
 }
 
-// kindOptions returns the options of a kind's controller, in which a namespace has at most the given number of workers.
-func kindOptions(workers int) controller.Options {
-	return fairqueue.Configure(retryOptions(), workers)
+// queueOptions returns the options of a controller in which a namespace has at most the given number of workers. mayExist reports whether there may
+// be a resource for a request, nil for a controller without resources.
+func queueOptions(workers int, mayExist func(ctrl.Request) bool) controller.Options {
+	return fairqueue.Configure(retryOptions(), workers, mayExist)
+}
+
+// existsIn returns a function that reports whether a cache may have an object by the name of a request. The function never waits: until the cache
+// has listed the objects, each of them may exist.
+func existsIn(known cache.Cache, empty func() client.Object) func(ctrl.Request) bool {
+	var listed atomic.Bool
+	return func(request ctrl.Request) bool {
+		ctx, obj := context.Background(), empty()
+		if !listed.Load() {
+			informer, err := known.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
+			if err != nil || !informer.HasSynced() {
+				return true
+			}
+			listed.Store(true)
+		}
+		return !apierrors.IsNotFound(known.Get(ctx, request.NamespacedName, obj, client.UnsafeDisableDeepCopy))
+	}
 }
 
 // userChanged selects the events of a custom resource in which a user has changed something. Our own status writes have not.
 func userChanged() predicate.Predicate {
-	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+	return predicate.Or(specChanged(), predicate.AnnotationChangedPredicate{})
+}
+
+// specChanged selects the events of a custom resource that change its spec.
+func specChanged() predicate.Predicate {
+	return children.SplitReplaced(predicate.GenerationChangedPredicate{})
+}
+
+// laterSpecChanged is specChanged without the resources that are there at the start.
+func laterSpecChanged() predicate.Predicate {
+	return predicate.And(specChanged(), predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }})
 }
 
 // mapByLabel maps an object to the custom resource that one of its labels names.

@@ -20,6 +20,21 @@ import (
 	"huolala.cn/app-operator/internal/health"
 )
 
+// SplitReplaced returns a predicate that takes an update of two objects for the deletion of the first one and the creation of the second one. An
+// informer sends such an update, and nothing else, for an object that was deleted and created again while its watch had a gap. Both objects can have
+// the same generation.
+func SplitReplaced(of predicate.Predicate) predicate.Predicate { return replacedSplitter{of} }
+
+type replacedSplitter struct{ predicate.Predicate }
+
+// Update implements predicate.Predicate.
+func (s replacedSplitter) Update(e event.UpdateEvent) bool {
+	if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() {
+		return s.Delete(event.DeleteEvent{Object: e.ObjectOld}) || s.Create(event.CreateEvent{Object: e.ObjectNew})
+	}
+	return s.Predicate.Update(e)
+}
+
 // podChanged selects the events of a pod that change why it does not run. It also selects the begin and the end of a pod of a ReplicaSet: the
 // status names the running ReplicaSet by its pods, and the cached pods can be older than the cached Deployment. All else about pods is in
 // the figures of the workload object that they belong to.
@@ -36,7 +51,7 @@ func podChanged() predicate.Predicate {
 		}
 		return health.CauseOf(pod)
 	}
-	return predicate.Funcs{
+	return SplitReplaced(predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool {
 			return !e.IsInInitialList && counts(e.Object) || cause(e.Object) != health.Cause{}
 		},
@@ -44,7 +59,7 @@ func podChanged() predicate.Predicate {
 			return counts(e.ObjectOld) != counts(e.ObjectNew) || cause(e.ObjectOld) != cause(e.ObjectNew)
 		},
 		DeleteFunc: func(e event.DeleteEvent) bool { return counts(e.Object) || cause(e.Object) != health.Cause{} },
-	}
+	})
 }
 
 // scalingChanged selects the events of an autoscaler that change its target; for an autoscaler of the operator, also the events that change
@@ -57,10 +72,10 @@ func scalingChanged() predicate.Predicate {
 		}
 		return []any{scaler.Spec, health.Autoscaler(scaler)}
 	})
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	return SplitReplaced(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return ScaleTarget(e.ObjectOld) != ScaleTarget(e.ObjectNew) || claimsOurs(e.ObjectNew) != claimsOurs(e.ObjectOld) ||
 			claimsOurs(e.ObjectNew) && ours.Update(e)
-	}}
+	}})
 }
 
 // ingressChanged selects the events of an Ingress that change its spec, or whether it has an address.
@@ -102,12 +117,12 @@ func wantedChanged(part func(client.Object) any) predicate.Predicate {
 	all := func(obj client.Object) []any {
 		return []any{obj.GetLabels(), obj.GetAnnotations(), obj.GetOwnerReferences(), obj.GetDeletionTimestamp(), part(obj)}
 	}
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	return SplitReplaced(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		if IsPartial(e.ObjectOld) || IsPartial(e.ObjectNew) {
 			return e.ObjectOld.GetResourceVersion() != e.ObjectNew.GetResourceVersion()
 		}
 		return !equality.Semantic.DeepEqual(all(e.ObjectOld), all(e.ObjectNew))
-	}}
+	}})
 }
 
 // cronJobChanged selects the events of a CronJob that change its spec, the times of its runs, or whether a run is active.
@@ -131,9 +146,9 @@ func jobChanged() predicate.Predicate {
 		is := &job.Status
 		return []any{is.Conditions, is.Active > 0, health.JobHadPod(job), ptr.Deref(job.Spec.Suspend, false), job.DeletionTimestamp != nil}
 	}
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	return SplitReplaced(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return !equality.Semantic.DeepEqual(state(e.ObjectOld), state(e.ObjectNew))
-	}}
+	}})
 }
 
 // routeChanged selects the events of an HTTPRoute that change its spec, or whether it is accepted.
@@ -167,10 +182,10 @@ func claimChanged() predicate.Predicate {
 		}
 		return fmt.Sprint(claim.Spec.Resources.Requests.Storage(), len(claim.OwnerReferences))
 	}
-	return predicate.Funcs{
+	return SplitReplaced(predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool { return asks(e.ObjectOld) != asks(e.ObjectNew) },
-	}
+	})
 }
 
 // ScaledObject is what an autoscaler scales, in its own namespace.

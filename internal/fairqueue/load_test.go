@@ -90,7 +90,7 @@ func TestOtherTenantsDoNotWait(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			limiter := workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]
 			var fair, fifo []time.Duration
-			synctest.Test(t, func(*testing.T) { fair = l.serve(New("", limiter(), workers), workers+spareWorkers(workers)) })
+			synctest.Test(t, func(*testing.T) { fair = l.serve(New("", limiter(), workers, nil), workers+spareWorkers(workers)) })
 			synctest.Test(t, func(*testing.T) {
 				fifo = l.serve(priorityqueue.New("", func(o *priorityqueue.Opts[reconcile.Request]) { o.RateLimiter = limiter() }), workers)
 			})

@@ -22,6 +22,9 @@ import (
 type model struct {
 	wanted  map[reconcile.Request]wanted
 	running map[reconcile.Request]bool
+	// working is true once a worker has asked for a request, and gone are the requests of a stand-by whose resources are gone.
+	working bool
+	gone    map[reconcile.Request]bool
 	// turns counts, for each namespace and lane, how many requests workers have got since it could have had one of that lane.
 	turns map[waiter]int
 }
@@ -48,6 +51,13 @@ func (m *model) could(request reconcile.Request) bool {
 // longer waits in the first one.
 func (m *model) add(request reconcile.Request, in lane, after time.Duration) {
 	due := time.Now().Add(after)
+	if !m.working {
+		in = background
+		if m.gone[request] {
+			delete(m.wanted, request)
+			return
+		}
+	}
 	if before, known := m.wanted[request]; known {
 		if before.due.Before(due) {
 			due = before.due
@@ -111,9 +121,16 @@ func TestModel(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			chance := rand.New(rand.NewPCG(seed, 1))
 			workers := 1 + chance.IntN(12)
+			gone := map[reconcile.Request]bool{}
 			s := &session{
-				t: t, seed: seed, chance: chance, q: newQueue(t, workers), workers: workers, all: workers + spareWorkers(workers), namespaces: 1 + chance.IntN(8),
-				model: model{map[reconcile.Request]wanted{}, map[reconcile.Request]bool{}, map[waiter]int{}},
+				t: t, seed: seed, chance: chance, workers: workers, all: workers + spareWorkers(workers), namespaces: 1 + chance.IntN(8),
+				q: newStandBy(t, "", workers, func(request reconcile.Request) bool { return !gone[request] }),
+				model: model{
+					wanted: map[reconcile.Request]wanted{}, running: map[reconcile.Request]bool{}, gone: gone, turns: map[waiter]int{},
+				},
+			}
+			for range chance.IntN(200) {
+				s.stepOfStandBy()
 			}
 			for range 1000 {
 				s.step()
@@ -141,9 +158,31 @@ func (s *session) failf(format string, args ...any) {
 	s.t.Fatalf("seed %d, %d workers: %s", s.seed, s.workers, fmt.Sprintf(format, args...))
 }
 
+// someRequest returns a random request.
+func (s *session) someRequest() reconcile.Request {
+	return of(fmt.Sprint("n", min(s.chance.IntN(s.namespaces), s.chance.IntN(s.namespaces))), s.chance.IntN(20))
+}
+
+// stepOfStandBy does one random thing while no worker asks for a request.
+func (s *session) stepOfStandBy() {
+	request := s.someRequest()
+	var after time.Duration
+	switch s.chance.IntN(4) {
+	case 0:
+		s.gone[request] = !s.gone[request] // Which has an event.
+	case 1:
+		after = time.Duration(1+s.chance.IntN(5)) * time.Second
+	case 2:
+		<-time.After(time.Second)
+	}
+	s.add(request, urgent, after)
+	s.q.AddAfter(request, after)
+	synctest.Wait()
+}
+
 // step does one random thing.
 func (s *session) step() {
-	request := of(fmt.Sprint("n", min(s.chance.IntN(s.namespaces), s.chance.IntN(s.namespaces))), s.chance.IntN(20))
+	request := s.someRequest()
 	opts := priorityqueue.AddOpts{}
 	if s.chance.IntN(2) == 0 {
 		opts.Priority = ptr.To(handler.LowPriority)
@@ -171,6 +210,7 @@ func (s *session) take() {
 	if len(s.running) == s.all {
 		return
 	}
+	s.working = true
 	waiters, waiting := s.waiters(), s.model.namespaces()
 	limit := s.workers
 	if len(waiting) > 1 {

@@ -6,9 +6,15 @@
 //
 // Deduplication, metrics and delays are client-go's: its workqueue takes an implementation of the order. Of a request that is added
 // again, the earliest time and the highest priority count, as in controller-runtime's priorityqueue.
+//
+// On a stand-by, the queue gathers requests until a worker asks for the first one. All of them are of the background, so that a change after the
+// take-over precedes them. They count in the metrics from then on, but for a
+// delay, which counts as a retry at once. The queue keeps none for a resource that is gone, or that never was.
 package fairqueue
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,18 +26,21 @@ import (
 )
 
 // Configure returns controller options with a fair queue. A namespace has at most the given number of workers; a controller runs a few
-// more, which are for other namespaces.
-func Configure(options controller.Options, workers int) controller.Options {
+// more, which are for other namespaces. See New for mayExist.
+func Configure(options controller.Options, workers int, mayExist func(reconcile.Request) bool) controller.Options {
 	workers = max(1, workers)
 	options.MaxConcurrentReconciles = workers + spareWorkers(workers)
 	options.NewQueue = func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-		return New(name, limiter, workers)
+		return New(name, limiter, workers, mayExist)
 	}
 	return options
 }
 
 // spareWorkers returns how many workers are kept free of a namespace that has the given number of them.
 func spareWorkers(workers int) int { return max(1, workers/5) }
+
+// lowPriority is the priority of the initial list (LowPriority of controller-runtime's package handler).
+const lowPriority = -100
 
 // Queue is the queue of a controller. Make it with New.
 type Queue struct {
@@ -45,8 +54,12 @@ type Queue struct {
 	// ready deduplicates requests, keeps the requests that workers have, and counts for the metrics. Its order is turns. Its callers hold
 	// the lock, and it never waits.
 	ready *workqueue.Typed[reconcile.Request]
-	// pending are the requests that no worker has got since they were added.
+	// pending are the requests that no worker has got since they were added, and arrivals counts the requests that came into it.
 	pending  map[reconcile.Request]*pending
+	arrivals int
+	// working is true once a worker has asked for a request. Before, no request is handed to ready.
+	working  bool
+	mayExist func(reconcile.Request) bool
 	shutDown bool
 }
 
@@ -54,14 +67,16 @@ var _ priorityqueue.PriorityQueue[reconcile.Request] = (*Queue)(nil)
 
 // pending is a request that no worker has got since it was added.
 type pending struct {
-	priority int
+	priority, arrival int
 	// due is when the request is ready, zero for a ready request.
 	due time.Time
 }
 
-// New returns a queue in which a namespace has at most the given number of workers. The name is the name of the queue's metrics.
-func New(name string, limiter workqueue.TypedRateLimiter[reconcile.Request], workers int) *Queue {
-	q := &Queue{limiter: limiter, pending: map[reconcile.Request]*pending{}}
+// New returns a queue in which a namespace has at most the given number of workers. The name is the name of the queue's metrics. On a stand-by,
+// mayExist reports whether the resource of a request may exist; nil if each may. It is called with the lock of the queue: it must not wait, and it
+// must know of a creation before the request that comes of it is added.
+func New(name string, limiter workqueue.TypedRateLimiter[reconcile.Request], workers int, mayExist func(reconcile.Request) bool) *Queue {
+	q := &Queue{limiter: limiter, pending: map[reconcile.Request]*pending{}, mayExist: mayExist}
 	q.changed.L = &q.mu
 	q.turns = newTurns(max(1, workers/2), workers, func(request reconcile.Request) lane { return laneOf(q.pending[request].priority) })
 	q.ready = workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[reconcile.Request]{Name: name, Queue: q.turns})
@@ -103,9 +118,17 @@ func (q *Queue) addRequest(request reconcile.Request, priority int, after time.D
 	if q.shutDown {
 		return false
 	}
+	if !q.working {
+		if q.mayExist != nil && !q.mayExist(request) {
+			delete(q.pending, request)
+			return false
+		}
+		priority = min(priority, lowPriority)
+	}
 	p, known := q.pending[request]
 	if !known {
-		p = &pending{priority: priority}
+		q.arrivals++
+		p = &pending{priority: priority, arrival: q.arrivals}
 		q.pending[request] = p
 	}
 	p.priority = max(p.priority, priority)
@@ -121,10 +144,31 @@ func (q *Queue) addRequest(request reconcile.Request, priority int, after time.D
 	return true
 }
 
-// makeReady hands a request to the queue that is ready, which puts it in its turn unless a worker has it.
+// makeReady hands a request to the queue that is ready, which puts it in its turn unless a worker has it. On a stand-by, beginWork does.
 func (q *Queue) makeReady(request reconcile.Request, p *pending) {
 	p.due = time.Time{}
-	q.ready.Add(request)
+	if q.working {
+		q.ready.Add(request)
+		q.changed.Broadcast()
+	}
+}
+
+// beginWork hands the requests that a stand-by has gathered to the queue that is ready, in the order of their arrival.
+func (q *Queue) beginWork() {
+	if q.working {
+		return
+	}
+	q.working = true
+	var gathered []reconcile.Request
+	for request, p := range q.pending {
+		if p.due.IsZero() {
+			gathered = append(gathered, request)
+		}
+	}
+	slices.SortFunc(gathered, func(a, b reconcile.Request) int { return cmp.Compare(q.pending[a].arrival, q.pending[b].arrival) })
+	for _, request := range gathered {
+		q.ready.Add(request)
+	}
 	q.changed.Broadcast()
 }
 
@@ -166,6 +210,7 @@ func (q *Queue) NumRequeues(request reconcile.Request) int { return q.limiter.Nu
 func (q *Queue) GetWithPriority() (request reconcile.Request, priority int, shutdown bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.beginWork()
 	for !q.shutDown && !q.turns.hasNext() {
 		q.changed.Wait()
 	}
@@ -193,7 +238,8 @@ func (q *Queue) Done(request reconcile.Request) {
 	q.changed.Broadcast()
 }
 
-// Len returns how many requests workers could have, without requests that wait for a time or for the end of the same request.
+// Len returns how many requests workers could have, without requests that wait for a time or for the end of the same request, and without
+// the requests of a stand-by.
 func (q *Queue) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

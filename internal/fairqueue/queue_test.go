@@ -35,17 +35,18 @@ func several(namespace string, n int) []reconcile.Request {
 	return requests
 }
 
-// newQueue returns a queue without metrics, whose failed requests are tried again after 1, 2, 4 seconds and so on. It ends with the test.
+// newQueue returns a queue without metrics that workers have asked for requests, whose failed requests are tried again after 1, 2, 4 seconds and so on. It ends with the test.
 func newQueue(t *testing.T, workers int) *Queue {
 	t.Helper()
-	q := New("", workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Minute), workers)
-	t.Cleanup(q.ShutDown)
+	q := newStandBy(t, "", workers, nil)
+	q.get()
 	return q
 }
 
 // get returns the request that a worker gets, as "namespace/name", "" if it has to wait.
 func (q *Queue) get() string {
 	q.mu.Lock()
+	q.beginWork()
 	waits := !q.shutDown && !q.turns.hasNext()
 	q.mu.Unlock()
 	if waits {
@@ -106,9 +107,10 @@ func TestWorkers(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(workers), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				options := Configure(controller.Options{}, workers)
+				options := Configure(controller.Options{}, workers, nil)
 				q := options.NewQueue("", workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]()).(*Queue)
 				t.Cleanup(q.ShutDown)
+				q.wantGets(t, "no request", "") // A worker has asked: the queue is not a stand-by's.
 				if options.MaxConcurrentReconciles != want.all {
 					t.Errorf("there are %d workers, want %d", options.MaxConcurrentReconciles, want.all)
 				}
@@ -295,7 +297,7 @@ func TestShutDown(t *testing.T) {
 
 // TestMetrics has the queue counted as any workqueue is.
 func TestMetrics(t *testing.T) {
-	q := New("fair-test", workqueue.DefaultTypedControllerRateLimiter[reconcile.Request](), 4)
+	q := New("fair-test", workqueue.DefaultTypedControllerRateLimiter[reconcile.Request](), 4, nil)
 	defer q.ShutDown()
 	q.AddWithOpts(priorityqueue.AddOpts{}, several("a", 3)...)
 	q.AddAfter(of("b", 0), time.Hour)
@@ -327,7 +329,7 @@ func TestMetrics(t *testing.T) {
 func BenchmarkGet(b *testing.B) {
 	for _, namespaces := range []int{1, 100, 10_000} {
 		b.Run(fmt.Sprint(namespaces), func(b *testing.B) {
-			q := New("", workqueue.DefaultTypedControllerRateLimiter[reconcile.Request](), 10)
+			q := New("", workqueue.DefaultTypedControllerRateLimiter[reconcile.Request](), 10, nil)
 			defer q.ShutDown()
 			for i := range namespaces {
 				q.AddWithOpts(priorityqueue.AddOpts{}, several(fmt.Sprint("namespace-", i), 2)...)
