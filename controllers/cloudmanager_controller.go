@@ -18,7 +18,6 @@ import (
 	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/database"
 	"huolala.cn/app-operator/internal/fields"
-	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/stored"
 	"huolala.cn/app-operator/internal/tiers"
@@ -76,10 +75,11 @@ func (r *CloudManagerReconciler) reconcileSteps(ctx context.Context, obj *appv1.
 	return report, err
 }
 
-// observedTier has the observation of a tier, and the errors of its spec.
+// observedTier has the observation of a tier, and the name and the errors of its present spec.
 type observedTier struct {
-	errs field.ErrorList
-	seen *workload.Observed
+	stated string
+	errs   field.ErrorList
+	seen   *workload.Observed
 }
 
 // observeTiers returns the observations of the tiers, and the plan that begins with these. A tier whose name is another tier's is observed by its last applied
@@ -91,6 +91,9 @@ func (r *CloudManagerReconciler) observeTiers(ctx context.Context, cm *appv1.Clo
 	}
 	invalid := validation.CloudManager(cm)
 	observed := []observedTier{{errs: invalid.Database}, {errs: invalid.Identity}, {errs: invalid.Front}}
+	for i, row := range tiers.Rows {
+		observed[i].stated = row.Role.Component(cm).Name
+	}
 	cm, taken := tiers.FreeNames(cm, owned, signs)
 	previous := tiers.PreviousObjects(cm, owned, signs)
 	plan := &tiers.Plan{CloudManager: cm}
@@ -102,10 +105,15 @@ func (r *CloudManagerReconciler) observeTiers(ctx context.Context, cm *appv1.Clo
 		}
 		observed[i].seen = seen
 		record := tiers.RecordOfOnly(previous[row.Role], func(obj client.Object) bool { return tiers.HasRole(obj) && signs.OwnsRecord(obj) })
+		own := tiers.OwnObject(seen.Object, row.Role, signs)
+		last := ""
+		if len(previous[row.Role]) > 0 {
+			last = seen.LastSpec(in)
+		}
 		plan.Tiers = append(plan.Tiers, tiers.State{
-			Row: row, Name: in.Name, Availability: tiers.AvailabilityOf(tiers.OwnObject(seen.Object, row.Role, signs), cm), Existed: in.HadWorkload(),
+			Row: row, Name: in.Name, Availability: tiers.AvailabilityOf(own, cm), Selector: tiers.SelectorOf(own), Existed: in.HadWorkload(),
 			LacksSecret: tiers.LacksSecret(seen.Pods), Previous: previous[row.Role], PreviousSpec: record,
-			SharesService: tiers.SharesService(cm, row.Role, record), Taken: taken[row.Role],
+			LastSpec: last, SharesService: tiers.SharesService(cm, row.Role, record), Taken: taken[row.Role],
 		})
 	}
 	return observed, plan, nil
@@ -144,18 +152,18 @@ func (r *CloudManagerReconciler) applyTier(ctx context.Context, plan *tiers.Plan
 	if plan.SpecOfPrevious(i) != nil { // A former Service that gives its node port away is recreated.
 		in.Former = t.Previous
 	}
-	held := plan.HoldsService(i, tier.seen.Service)
-	how := tierApply{checkSecret: plan.NeedsSecretCheck()}
-	if held {
-		how.withoutService = tier.seen.ServiceName
+	how := tierApply{
+		checkSecret: plan.NeedsSecretCheck(), previous: in.Name != tier.stated, withoutService: plan.HeldService(i, tier.seen.Service),
 	}
 	applier := r.tierApplier(t.Role, how)
 	if tier.seen.Object == nil && !plan.KnowsGates(i) {
 		applier = leaveTier
 	}
 	done, err := r.ReconcileObserved(ctx, in, tier.seen, applier)
-	service := r.serviceState(tiers.WithRecord(plan.CloudManager, t.Role, done.LastApplied), t, done.Seen)
-	service.Held, service.Lacking = held, service.Lacking || held && !r.IsPlan()
+	inForce := tiers.WithRecord(plan.CloudManager, t.Role, done.LastApplied)
+	service := r.serviceState(inForce, t, done.Seen)
+	service.Held = how.withoutService != "" && slices.Contains([]string{tier.seen.ServiceName, tiers.ServiceName(inForce, t.Role)}, how.withoutService)
+	service.Lacking = service.Lacking || service.Held && !r.IsPlan()
 	plan.NoteOutcome(i, decided, tiers.AvailabilityOf(done.Seen.Object, plan.CloudManager), tiers.Outcome{
 		Report: done.Report, Err: err, LastApplied: done.LastApplied, Status: done.Status.Workload, SecretChecked: done.SecretChecked, Service: service,
 	})
@@ -190,8 +198,7 @@ func (r *CloudManagerReconciler) serviceState(cm *appv1.CloudManager, t *tiers.S
 	case !metav1.IsControlledBy(service, cm):
 		state.Lacking = true
 	case !r.IsPlan():
-		awaits := !health.Service(service).Ready && slices.ContainsFunc(t.Previous, hasAddress)
-		state.Grace = r.RemainingServiceGrace(service, seen.AvailableSince(), seen.At, awaits)
+		state.Grace = r.RemainingServiceGrace(service, seen.AvailableSince(), seen.At, slices.ContainsFunc(t.Previous, hasAddress))
 	}
 	return state
 }
@@ -224,8 +231,14 @@ func (r *CloudManagerReconciler) tierApplier(tier resource.Tier, how tierApply) 
 // withoutService returns the function that applies a Deployment, and leaves a Service of a name as it is.
 func (r *CloudManagerReconciler) withoutService(name string) workload.Applier {
 	return func(ctx context.Context, in *workload.Input, seen *workload.Observed, w *resource.Workload, how workload.How) *workload.ApplyResult {
-		if w.ServiceName != name || seen.ServiceName != name {
+		if w.ServiceName != name {
 			return r.ApplyDeployment(ctx, in, seen, w, how)
+		}
+		if seen.ServiceName != name {
+			var err error
+			if seen, err = workload.ObserveService(ctx, r.Client, in, seen, name); err != nil {
+				return workload.FailApply(seen, err)
+			}
 		}
 		unserved, before := *w, *seen
 		unserved.Ports, before.Service = nil, nil

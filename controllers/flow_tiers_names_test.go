@@ -82,6 +82,30 @@ func TestFlowOfTiersThatSwapNames(t *testing.T) {
 	w.leads("a Service is deleted", "id", "id")
 }
 
+// TestFlowOfADatabaseThatAwaitsAName gives the database the name of another tier, and a password that is for its next volumes: the password of the volumes that it has
+// is not judged by that.
+func TestFlowOfADatabaseThatAwaitsAName(t *testing.T) {
+	spec := strings.Replace(tieredSpec("nginx:1"), `{"db":{`, `{"db":{"rootPass":"first",`, 1)
+	w := newRunningTiers(t, spec)
+	w.create(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "datadir-data-0", Labels: map[string]string{
+		appv1.LabelManagedBy: appv1.ManagedBy, appv1.LabelCloudManager: "web", appv1.LabelInstance: "web",
+	}, Annotations: map[string]string{appv1.AnnotationRetainedFor: "CloudManager.web"}}})
+	w.settle(tieredKind)
+	w.requests = nil
+	w.setSpec(tieredKind, strings.NewReplacer(`"name":"data"`, `"name":"front"`, "first", "second").Replace(spec))
+	w.reaches("another name", appv1.PhaseReady)
+	w.stands("another name", tieredKind, "DatabaseReady=False/Invalid")
+	if got := w.message(tieredKind, appv1.ConditionStalled); strings.Contains(got, "assword") {
+		t.Errorf("the message is %q", got)
+	}
+	w.setSpec(tieredKind, strings.NewReplacer(`"name":"data"`, `"name":"front"`, "first", "second", `"name":"front"`, `"name":"site"`).Replace(spec))
+	w.reaches("a name that will be free", appv1.PhaseFront, "Deployment site", "Service site")
+	w.stands("a name that will be free", tieredKind, "DatabaseReady=False/DependencyNotReady", "Stalled=False/NotStalled")
+	w.setSpec(tieredKind, strings.Replace(spec, "first", "second", 1))
+	w.settle(tieredKind)
+	w.stands("its own name", tieredKind, "DatabaseReady=False/PasswordMismatch")
+}
+
 // TestFlowOfTiersThatFollowNames renames a component, and another one to the name that the former has had: it gets the name once that is free.
 func TestFlowOfTiersThatFollowNames(t *testing.T) {
 	w := newRunningTiers(t, servedSpec())
@@ -122,6 +146,48 @@ func TestFlowOfATierWithTheDatabasesFormerName(t *testing.T) {
 	w.reaches("no tier uses the former database", appv1.PhaseIdentity, "Deployment data", "delete Service data", "delete Service data-headless", "delete StatefulSet data")
 	w.makeTierAvailable("data", 1)
 	w.reaches("identity is renamed", appv1.PhaseReady, "delete Deployment id")
+}
+
+// TestFlowOfALostTierWithTheDatabasesFormerName renames as above, and identity is deleted before the new database is up: front is led to that, so that the former one goes, and
+// identity gets its name.
+func TestFlowOfALostTierWithTheDatabasesFormerName(t *testing.T) {
+	forEach(t, map[string][]string{
+		"front stays":      {"front", `"name":"front"`},
+		"front is renamed": {"site", `"name":"site"`},
+		"front is deleted": {"front", `"name":"front"`},
+	}, func(t *testing.T, what string, front []string) {
+		w := newRunningTiers(t, servedSpec())
+		w.setSpec(tieredKind, strings.NewReplacer(`"name":"data"`, `"name":"base"`, `"name":"id"`, `"name":"data"`, `"name":"front"`, front[1]).Replace(servedSpec()))
+		w.settle(tieredKind)
+		w.remove(w.tierDeployment("id"))
+		if what == "front is deleted" {
+			w.remove(w.tierDeployment("front"))
+		}
+		for range 3 {
+			w.settle(tieredKind)
+		}
+		w.leads("the new database is not up", "data", "data")
+		w.makeTierAvailable("base", 1)
+		w.settle(tieredKind)
+		if host := w.databaseHost(front[0]); host != "base.default.svc" {
+			t.Errorf("front is led to %s", host)
+		}
+		for range 3 {
+			w.makeTierAvailable(front[0], 1)
+			for range 3 {
+				w.settle(tieredKind)
+			}
+		}
+		for range 2 {
+			w.makeTierAvailable("data", 1)
+			for range 3 {
+				w.settle(tieredKind)
+			}
+			w.makeTierAvailable(front[0], 1)
+			w.settle(tieredKind)
+		}
+		w.stands("at the end", tieredKind, "Ready=True/Ready", "Stalled=False/NotStalled")
+	})
 }
 
 // TestFlowOfARenamedTierWithItsService renames a component that states the name of its Service: the Service leads to the old component until the new one is up.
@@ -167,6 +233,128 @@ func TestFlowOfARenamedTierWithItsService(t *testing.T) {
 			t.Errorf("%s is left", tier)
 		}
 	})
+}
+
+// TestFlowOfAHeldServiceOfALastSpec renames a component that states the name of its Service, and, before the new one is up, states another one in a change that is not applied: the
+// Service of the last applied spec leads to the old component until the new one is up.
+func TestFlowOfAHeldServiceOfALastSpec(t *testing.T) {
+	const named = `"name":"other","service":{"name":"shop"}`
+	image := map[string]string{"data": `"image":"mariadb:10.3"`, "id": `"image":"busybox:1"`, "front": `"image":"nginx:1"`}
+	for what, tiersOf := range map[string][]string{"invalid": {"data", "id", "front"}, "kept": {"id", "front"}} {
+		table := map[string]string{}
+		for _, tier := range tiersOf {
+			table[what+" "+tier] = tier
+		}
+		forEach(t, table, func(t *testing.T, _, tier string) {
+			spec := strings.Replace(servedSpec(), `"name":"`+tier+`"`, `"name":"`+tier+`","service":{"name":"shop"}`, 1)
+			renamed := strings.Replace(spec, `"name":"`+tier+`"`, `"name":"other"`, 1)
+			restated := strings.Replace(renamed, named, `"name":"other","service":{"name":"site"}`, 1)
+			next := strings.Replace(restated, `"name":"data"`, `"name":"base"`, 1)
+			if what == "invalid" {
+				next = strings.Replace(restated, image[tier], image[tier]+`,"envs":[{"name":"A"},{"name":"A"}]`, 1)
+			}
+			w := newRunningTiers(t, spec)
+			w.setSpec(tieredKind, renamed)
+			w.settle(tieredKind)
+			w.setSpec(tieredKind, next)
+			for range 3 {
+				w.settle(tieredKind)
+				w.leads(what, "shop", tier)
+			}
+			w.remove(w.tierService("shop"))
+			for range 2 {
+				w.settle(tieredKind)
+			}
+			w.leads("the Service is deleted", "shop", tier)
+			if tier == "data" {
+				w.remove(&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "other"}})
+			} else {
+				w.remove(w.tierDeployment("other"))
+			}
+			for range 2 {
+				w.settle(tieredKind)
+			}
+			w.leads("the new workload object is deleted", "shop", tier)
+			w.requests = nil
+			w.settle(tieredKind)
+			w.wrote("settled")
+
+			w.makeTierAvailable("other", 1)
+			for range 2 {
+				w.settle(tieredKind)
+			}
+			w.leads("the new one is up", "shop", "other")
+			w.setSpec(tieredKind, restated)
+			for range 3 {
+				for _, name := range []string{"data", "id", "front"} {
+					if name == tier {
+						name = "other"
+					}
+					w.makeTierAvailable(name, 1)
+				}
+				for range 3 {
+					w.settle(tieredKind)
+				}
+			}
+			w.leads("at the end", "site", "other")
+			w.stands("at the end", tieredKind, "Ready=True/Ready", "Stalled=False/NotStalled")
+			if w.read(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}) {
+				t.Error("Service shop is left")
+			}
+		})
+	}
+}
+
+// TestFlowOfAKeptTierWithItsService renames the database, and gives a later tier a Service of another name, in one change: the tier keeps its last applied spec, and so
+// its former Service, until the new database is up.
+func TestFlowOfAKeptTierWithItsService(t *testing.T) {
+	forNames(t, []string{"id", "front"}, func(t *testing.T, tier string) {
+		w := newRunningTiers(t, servedSpec())
+		before := w.tierService(tier)
+		w.setSpec(tieredKind, strings.NewReplacer(`"name":"data"`, `"name":"base"`, `"name":"`+tier+`"`, `"name":"`+tier+`","service":{"name":"site"}`).Replace(servedSpec()))
+		w.reaches("renamed", appv1.PhaseDatabase, "Secret baseauth", "Service base", "Service base-headless", "StatefulSet base")
+		w.reaches("settled", appv1.PhaseDatabase)
+		if after := w.tierService(tier); after.UID != before.UID || after.ResourceVersion != before.ResourceVersion {
+			t.Errorf("Service %s is written while the tier keeps its last applied spec", tier)
+		}
+		w.makeTierAvailable("base", 1)
+		for range 3 {
+			for range 3 {
+				w.settle(tieredKind)
+			}
+			w.makeTierAvailable("id", 1)
+			w.makeTierAvailable("front", 1)
+		}
+		w.leads("the new database is up", "site", tier)
+		w.stands("the new database is up", tieredKind, "Ready=True/Ready", "Stalled=False/NotStalled")
+		for _, left := range []string{tier, "data"} {
+			if w.read(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: left}}) {
+				t.Errorf("Service %s is left", left)
+			}
+		}
+	})
+}
+
+// TestFlowOfAKeptTierThatUsesAFormerOne renames identity, and then the database, before the new identity is up: identity stays under its former name until front, which
+// waits for the new database, no longer uses it.
+func TestFlowOfAKeptTierThatUsesAFormerOne(t *testing.T) {
+	w := newRunningTiers(t, servedSpec())
+	renamed := strings.Replace(servedSpec(), `"name":"id"`, `"name":"users"`, 1)
+	w.setSpec(tieredKind, renamed)
+	w.reaches("identity is renamed", appv1.PhaseIdentity, "Deployment users", "Service users")
+	w.setSpec(tieredKind, strings.Replace(renamed, `"name":"data"`, `"name":"base"`, 1))
+	w.reaches("the database is renamed", appv1.PhaseDatabase, "Secret baseauth", "Service base", "Service base-headless", "StatefulSet base")
+	w.makeTierAvailable("users", 1)
+	w.reaches("the new identity is up", appv1.PhaseDatabase)
+	w.leads("the new identity is up", "id", "id")
+
+	w.makeTierAvailable("base", 1)
+	w.reaches("the new database is up", appv1.PhaseDatabase, "Deployment users")
+	w.makeTierAvailable("users", 1)
+	w.reaches("identity is led to it", appv1.PhaseDatabase, "Deployment front")
+	w.leads("identity is led to it", "id", "id")
+	w.makeTierAvailable("front", 1)
+	w.reaches("front is led to both", appv1.PhaseReady, "delete Deployment id", "delete Service data", "delete Service data-headless", "delete Service id", "delete StatefulSet data")
 }
 
 // TestFlowOfTiersRenamedTwice renames the database twice before the first new one is up. A tier that is deleted meanwhile is not recreated, as no database is known that

@@ -65,6 +65,9 @@ func (r *UnitedDeploymentReconciler) reconcileSteps(ctx context.Context, ud *app
 	refusal := scaleConflict(ud, seen, elder)
 	if refusal == nil && ownsTemplate(ud, seen.Deployment()) {
 		done, err = r.ReconcileObserved(ctx, in, seen, r.ApplyDeployment)
+		if live := done.Seen.Deployment(); live != nil && !metav1.IsControlledBy(live, ud) { // The Deployment is left of an earlier UnitedDeployment.
+			done.Status.Workload, _ = workload.StatusOf(in, done.Seen, resource.BuildInputs{})
+		}
 	} else {
 		done, err = r.scaleExisting(ctx, ud, in, seen, refusal)
 	}
@@ -185,7 +188,7 @@ func (r *UnitedDeploymentReconciler) scaleDeployment(ctx context.Context, ud *ap
 	return seen.WithObject(change.Live), event, err
 }
 
-// syncedCondition is the condition that says whether the Deployment wants the number of pods that it is to be held at.
+// syncedCondition is the condition for whether the number of pods of the Deployment is the number that it is to be held at.
 func syncedCondition(ud *appv1.UnitedDeployment, live *appsv1.Deployment, err error) metav1.Condition {
 	wanted := ptr.Deref(ud.Spec.Replicas, 1)
 	c := metav1.Condition{Type: appv1.ConditionSynced, Status: metav1.ConditionFalse, ObservedGeneration: ud.Generation}
@@ -211,7 +214,7 @@ func syncedCondition(ud *appv1.UnitedDeployment, live *appsv1.Deployment, err er
 	return c
 }
 
-// watchCompeting has all UnitedDeployments reconciled that name the same Deployment as one that has changed.
+// watchCompeting has all UnitedDeployments reconciled that name the Deployment of a changed one.
 func watchCompeting(k *kind, s *Deps, b *builder.Builder) {
 	b.Watches(k.empty(), handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []ctrl.Request {
 		var requests []ctrl.Request

@@ -313,6 +313,21 @@ func TestScaleExistingOfOwners(t *testing.T) {
 	})
 }
 
+// TestStatusOfAnOrphanedDeployment reports on the Deployment of the template of a UnitedDeployment that was deleted without it: its figures and its selector are those of
+// the next UnitedDeployment, which does not own it.
+func TestStatusOfAnOrphanedDeployment(t *testing.T) {
+	const kindName = "UnitedDeployment"
+	d := newPlainDeployment("held", 2)
+	d.Spec.Selector.MatchLabels = map[string]string{appv1.LabelUnitedDeployment: "web"}
+	w := newWorld(t, newStored(t, kindNamed(t, kindName), `{"deploymentName":"held","replicas":2,"template":{"image":"nginx:1"}}`), d)
+	w.settle(kindName)
+	w.wrote("orphaned", "status UnitedDeployment web")
+	w.stands("orphaned", kindName, "Ready=False/ResourceExists", "Stalled=True/ResourceExists")
+	if got := w.status(kindName); got.Ready != "2/2" || got.Replicas != 2 || got.AvailableReplicas != 2 || got.Selector != appv1.LabelUnitedDeployment+"=web" {
+		t.Errorf("the status is %+v", got)
+	}
+}
+
 // TestScaleFails reports why a Deployment cannot be scaled, and scales it once that is over.
 func TestScaleFails(t *testing.T) {
 	const kindName = "UnitedDeployment"

@@ -3,6 +3,7 @@ package children
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -304,5 +305,47 @@ func TestObjectsAreKeptWhole(t *testing.T) {
 	TypeOf(ours).Keep(ours, true)
 	if len(ours.ManagedFields) != fields-1 || ours.Spec.Template.Spec.Containers[0].Image != image {
 		t.Errorf("a Deployment of ours has %d field owners and the image %s", len(ours.ManagedFields), ours.Spec.Template.Spec.Containers[0].Image)
+	}
+}
+
+// TestStatusTimeOfServices keeps when the status of a Service of ours with a load balancer was last changed, and not who owns which fields of it.
+func TestStatusTimeOfServices(t *testing.T) {
+	at := func(seconds int64) *metav1.Time { return ptr.To(metav1.NewTime(time.Unix(seconds, 0))) }
+	entry := func(manager, subresource string, changed *metav1.Time) metav1.ManagedFieldsEntry {
+		made := fieldtest.Entry(manager, metav1.ManagedFieldsOperationUpdate, subresource, `{"f:status":{"f:loadBalancer":{}}}`)
+		made.Time = changed
+		return made
+	}
+	earlier, later, spec := entry("cloud", "status", at(1)), entry("conditions", "status", at(2)), entry("kubectl", "", at(3))
+	for name, c := range map[string]struct {
+		of      corev1.ServiceType
+		entries []metav1.ManagedFieldsEntry
+		want    *metav1.Time
+	}{
+		"the latest one":          {corev1.ServiceTypeLoadBalancer, []metav1.ManagedFieldsEntry{later, spec, earlier}, at(2)},
+		"one without a time":      {corev1.ServiceTypeLoadBalancer, []metav1.ManagedFieldsEntry{spec, entry("cloud", "status", nil)}, nil},
+		"no status":               {corev1.ServiceTypeLoadBalancer, []metav1.ManagedFieldsEntry{spec}, nil},
+		"without a load balancer": {corev1.ServiceTypeClusterIP, []metav1.ManagedFieldsEntry{later, spec, earlier}, nil},
+		"of no type":              {"", []metav1.ManagedFieldsEntry{later, spec}, nil},
+	} {
+		service := &corev1.Service{Spec: corev1.ServiceSpec{Type: c.of}}
+		service.ManagedFields = slices.Clone(c.entries)
+		for range 2 { // A watch may transform an object twice.
+			TypeOf(service).Keep(service, true)
+		}
+		var of, status []metav1.ManagedFieldsEntry
+		for _, kept := range service.ManagedFields {
+			if kept.Subresource == "status" {
+				status = append(status, kept)
+			} else {
+				of = append(of, kept)
+			}
+		}
+		if len(of) != 1 || of[0].FieldsV1 == nil {
+			t.Errorf("%s: of the spec there is %v", name, of)
+		}
+		if c.want == nil && len(status) > 0 || c.want != nil && (len(status) != 1 || !status[0].Time.Equal(c.want) || status[0].FieldsV1 != nil) {
+			t.Errorf("%s: of the status there is %v, want one of %v", name, status, c.want)
+		}
 	}
 }

@@ -28,6 +28,25 @@ func dropStatusManagedFields(obj client.Object) {
 	}))
 }
 
+// trimService removes who owns which fields of the status of a Service. Of a Service with a load balancer it keeps when the status was last changed, in an entry without
+// fields.
+func trimService(obj client.Object) {
+	service, ok := obj.(*corev1.Service)
+	if !ok {
+		return
+	}
+	var last *metav1.ManagedFieldsEntry
+	for _, entry := range service.ManagedFields {
+		if entry.Subresource == "status" && entry.Time != nil && (last == nil || entry.Time.After(last.Time.Time)) {
+			last = &metav1.ManagedFieldsEntry{Manager: entry.Manager, Operation: entry.Operation, Subresource: entry.Subresource, Time: entry.Time}
+		}
+	}
+	dropStatusManagedFields(service)
+	if last != nil && service.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		service.ManagedFields = append(service.ManagedFields, *last)
+	}
+}
+
 // internSelectors makes one map of label selectors that are equal. An object in the cache is never written to.
 func internSelectors(template *corev1.PodTemplateSpec, selector *metav1.LabelSelector) {
 	if selector == nil {

@@ -129,7 +129,7 @@ var Types = []Type{
 		Adopted: containers, Unhashed: fieldpath.NewSet(ReplicasPath), Hashed: hashedStatefulSet,
 	},
 	{
-		Object: &corev1.Service{}, Role: RoleChild, Scope: ScopeAll, Trim: dropStatusManagedFields, Reduce: reduceService,
+		Object: &corev1.Service{}, Role: RoleChild, Scope: ScopeAll, Trim: trimService, Reduce: reduceService,
 		Exclusive: servicePorts,
 	},
 	{

@@ -148,7 +148,7 @@ func readClaims(ctx context.Context, r *workload.Reconciler, set client.ObjectKe
 	return readWholeClaims(ctx, r.Live, claims)
 }
 
-// listClaims returns those of the claims that can be read which have the names of those of a StatefulSet's pods.
+// listClaims returns the readable claims with the names of the claims of a StatefulSet's pods.
 func listClaims(ctx context.Context, from client.Reader, set client.ObjectKey) ([]corev1.PersistentVolumeClaim, error) {
 	var list corev1.PersistentVolumeClaimList
 	if err := from.List(ctx, &list, client.InNamespace(set.Namespace)); err != nil {
@@ -233,7 +233,7 @@ func (db *database) applyObjects(ctx context.Context, seen view, w *resource.Wor
 	done, err := db.r.RunFreed(ctx, db.in, w, req, freed)
 	out := workload.NewApplyResult(seen.Observed, &done, 0)
 	out.Changes = append([]apply.ChangeSet{freed}, out.Changes...)
-	out.SecretChecked = err == nil && trouble == nil
+	out.SecretChecked = err == nil && trouble == nil && !db.previous
 	if set := out.Seen.StatefulSet(); err == nil && set != nil && w.Retain {
 		err = claimsReleased(set, viewOf(out.Seen).claims)
 	}
@@ -279,10 +279,13 @@ func (db *database) buildRequest(ctx context.Context, seen view, w *resource.Wor
 	var locked error
 	if !db.in.Paused && !db.previous && (db.checkSecret || len(unguarded) > 0) {
 		secret, usable, err := db.secretChild(ctx, seen, w)
-		if locked = err; locked == nil {
+		switch locked = err; {
+		case locked == nil:
 			secret.Prerequisite = !usable
 			// The Secret is first: the claims prove that no release without guards created either.
 			req.Objects = append(append(req.Objects, secret), unguarded...)
+		case usable && remains && !how.Alone: // The StatefulSet follows the spec, and so whether its volumes are retained.
+			req.Objects = append(req.Objects, secret)
 		}
 		startable = locked == nil || usable && remains
 	}
@@ -307,7 +310,7 @@ func (db *database) buildRequest(ctx context.Context, seen view, w *resource.Wor
 	return req, trouble
 }
 
-// wantedClaims returns the claims to apply; see claimChildren. Those of others are not in the cache, so they are looked for where
+// wantedClaims returns the claims to apply; see claimChildren. Claims of others are not in the cache, so they are looked for where
 // the StatefulSet may be about to use more claims than before.
 func (db *database) wantedClaims(ctx context.Context, seen view, w *resource.Workload) (wanted, unguarded []apply.Object, err error) {
 	claims := seen.claims

@@ -79,6 +79,19 @@ func TestDatabaseRequest(t *testing.T) {
 				db.cm.Spec.DB.RootPass = "b"
 			},
 		},
+		"another password is stated, next to a StatefulSet without a controller": {
+			check: true, objects: []client.Object{good, &claim}, reason: appv1.ReasonPasswordMismatch,
+			change: func(db *testDatabase) {
+				db.seen.StatefulSet().OwnerReferences, db.seen.Service, db.seen.headless = nil, nil, nil
+				db.cm.Spec.DB.RootPass = "b"
+			},
+			want: []string{"StatefulSet db", "Service db-headless", "Service db"},
+		},
+		"another password is stated, and the workload object alone is applied": {
+			check: true, objects: []client.Object{good, &claim}, reason: appv1.ReasonPasswordMismatch, how: workload.How{Alone: true, Earlier: true},
+			change: func(db *testDatabase) { db.cm.Spec.DB.RootPass = "b" },
+			want:   []string{"StatefulSet db"},
+		},
 		"as it is": {
 			want: []string{"StatefulSet db", "Service db-headless I", "Service db I"},
 		},
@@ -97,7 +110,16 @@ func TestDatabaseRequest(t *testing.T) {
 		"another password is stated, and the StatefulSet is gone": {
 			check: true, objects: []client.Object{good, &claim}, reason: appv1.ReasonPasswordMismatch,
 			change: func(db *testDatabase) { db.seen.Object, db.cm.Spec.DB.RootPass = nil, "b" },
-			want:   []string{"StatefulSet db", "Service db-headless I", "Service db I"},
+			want:   []string{"Secret dbauth K", "StatefulSet db", "Service db-headless I", "Service db I"},
+		},
+		"another password is stated": {
+			check: true, objects: []client.Object{good, &claim}, reason: appv1.ReasonPasswordMismatch, change: func(db *testDatabase) { db.cm.Spec.DB.RootPass = "b" },
+			want: []string{"Secret dbauth K", "StatefulSet db", "Service db-headless I", "Service db I"},
+		},
+		"the named Secret is missing": {
+			check: true, objects: []client.Object{good}, reason: appv1.ReasonSecretNotFound,
+			change: func(db *testDatabase) { db.cm.Spec.DB.RootPassSecretRef = &appv1.SecretKeyRef{Name: "mine"} },
+			want:   []string{"Secret dbauth K", "StatefulSet db", "Service db-headless I", "Service db I"},
 		},
 		"the volumes grow": {
 			grows: true, claims: []corev1.PersistentVolumeClaim{claimOf(built, 0, "500Mi")},

@@ -23,7 +23,7 @@ import (
 // rootUser is the name of the user that the password is for.
 const rootUser = "root"
 
-// password is what the password of a database is chosen by: the one that the spec states or names, and the one that the Secret
+// password has the sources of the password of a database: the value that the spec states or names, and the value that the Secret
 // has; either may be empty. The database takes its password over when it first starts on an empty volume, and never again. So the
 // password is chosen freely only while there is no claim; after that, what the Secret has is the one that counts.
 type password struct{ stated, kept string }
@@ -54,37 +54,61 @@ func (p password) choosePassword() string {
 }
 
 // secretChild returns the database's Secret as it should be. It is usable if it is there with that password already, so that pods
-// can start with it.
+// can start with it. While the password is refused, err has the reason, and a usable Secret keeps its values. The rest of the Secret follows the spec, such
+// as whether it outlives the CloudManager.
 func (db *database) secretChild(ctx context.Context, seen view, w *resource.Workload) (secret apply.Object, usable bool, err error) {
 	name := resource.SecretName(db.in.Name)
 	live, err := readSecret(ctx, db.r.Live, client.ObjectKey{Namespace: db.cm.Namespace, Name: name})
 	if err != nil {
 		return apply.Object{}, false, err
 	}
-	var p password
+	kept := map[string]string{}
 	if live != nil {
-		p.kept = string(live.Data[resource.SecretPassword])
-		usable = p.kept != "" && apply.Taken(db.r.Client.Scheme(), db.cm, live, live, false) == nil
+		for _, key := range []string{resource.SecretUsername, resource.SecretPassword} {
+			if value := live.Data[key]; len(value) > 0 {
+				kept[key] = string(value)
+			}
+		}
+		usable = kept[resource.SecretPassword] != "" && apply.Taken(db.r.Client.Scheme(), db.cm, live, live, false) == nil
 	}
-	if p.stated, err = db.statedPassword(ctx); err != nil {
-		return apply.Object{}, usable, err
+	chosen, err := db.decidePassword(ctx, kept[resource.SecretPassword])
+	switch {
+	case err != nil && !usable:
+		return apply.Object{}, false, err
+	case err != nil:
+		return secretWith(seen, w, live, kept), true, err
 	}
+	usable = usable && chosen == kept[resource.SecretPassword] && kept[resource.SecretUsername] != ""
+	return secretWith(seen, w, live, map[string]string{resource.SecretUsername: rootUser, resource.SecretPassword: chosen}), usable, nil
+}
+
+// decidePassword returns the password of the database, by the spec and by the one that its Secret has, which may be empty.
+func (db *database) decidePassword(ctx context.Context, kept string) (string, error) {
+	stated, err := db.statedPassword(ctx)
+	if err != nil {
+		return "", err
+	}
+	p := password{stated: stated, kept: kept}
 	if p.needsEmptyVolumes() {
 		// The API server is asked for them, as a view of some time ago must not cost the data.
 		claims, err := db.liveClaims(ctx)
 		if err == nil && len(claims) > 0 {
-			err = p.passwordRefusal(passwordField(db.cm), name, claims[0].Name)
+			err = p.passwordRefusal(passwordField(db.cm), resource.SecretName(db.in.Name), claims[0].Name)
 		}
 		if err != nil {
-			return apply.Object{}, usable, err
+			return "", err
 		}
 	}
-	chosen := p.choosePassword()
+	return p.choosePassword(), nil
+}
+
+// secretWith returns the database's Secret with values. It outlives the CloudManager if the volumes, or some of them, do.
+func secretWith(seen view, w *resource.Workload, live *corev1.Secret, values map[string]string) apply.Object {
 	secretOf := *w
 	secretOf.Retain = w.Retain || seen.leavesClaims(w)
-	c := workload.NewChild(resource.Secret(&secretOf, map[string]string{resource.SecretUsername: rootUser, resource.SecretPassword: chosen}), live)
+	c := workload.NewChild(resource.Secret(&secretOf, values), live)
 	c.Retained = secretOf.Retain
-	return c, usable && chosen == p.kept && len(live.Data[resource.SecretUsername]) > 0, nil
+	return c
 }
 
 // passwordField is where the spec has the password.
@@ -143,7 +167,7 @@ func readSecret(ctx context.Context, live client.Reader, key client.ObjectKey) (
 	return secret, nil
 }
 
-// PasswordCondition is the condition that says whether the password stands in the spec. Its generation is that of the spec for
+// PasswordCondition is the condition for whether the spec has the password in clear text. Its generation is the generation of the spec for
 // which the Secret was last found, or made, as it should be: the present one if checked is true. name is the database's.
 func PasswordCondition(obj *appv1.CloudManager, name string, checked bool) metav1.Condition {
 	c := metav1.Condition{

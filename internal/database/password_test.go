@@ -90,7 +90,8 @@ func secretOf(name string, data map[string]string, owners ...metav1.OwnerReferen
 	return secret
 }
 
-// TestSecretChild checks the Secret that is applied, and whether pods can start with the one that is there.
+// TestSecretChild checks the Secret that is applied, and whether pods can start with the one that is there. A Secret that pods can start with keeps its values while
+// the password is refused.
 func TestSecretChild(t *testing.T) {
 	both := func(password string) map[string]string {
 		return map[string]string{resource.SecretUsername: "root", resource.SecretPassword: password}
@@ -121,14 +122,16 @@ func TestSecretChild(t *testing.T) {
 		"kept, of another owner":              {live: secretOf("dbauth", both("a")), password: "a", retained: true},
 		"kept, without a user":                {live: func() *corev1.Secret { s := kept("a"); delete(s.Data, resource.SecretUsername); return s }(), password: "a", retained: true},
 		"restated on empty volumes":           {stated: "b", live: kept("a"), password: "b", retained: true},
-		"restated on volumes":                 {stated: "b", live: kept("a"), others: []client.Object{&claim}, usable: true, reason: appv1.ReasonPasswordMismatch},
+		"restated on volumes":                 {stated: "b", live: kept("a"), others: []client.Object{&claim}, password: "a", usable: true, retained: true, reason: appv1.ReasonPasswordMismatch},
+		"restated on volumes, not retained":   {stated: "b", live: kept("a"), others: []client.Object{&claim}, retain: ptr.To(false), password: "a", usable: true, reason: appv1.ReasonPasswordMismatch},
 		"lost":                                {others: []client.Object{&claim}, reason: appv1.ReasonPasswordLost},
 		"restored by the spec":                {stated: "a", others: []client.Object{&claim}, password: "a", retained: true},
 		"named":                               {ref: &appv1.SecretKeyRef{Name: "mine"}, others: []client.Object{secretOf("mine", map[string]string{"password": "a"})}, password: "a", retained: true},
 		"named with a key":                    {ref: &appv1.SecretKeyRef{Name: "mine", Key: "pw"}, others: []client.Object{secretOf("mine", map[string]string{"pw": "a"})}, password: "a", retained: true},
-		"named, and not there":                {ref: &appv1.SecretKeyRef{Name: "mine"}, live: kept("a"), usable: true, reason: appv1.ReasonSecretNotFound},
+		"named, and not there":                {ref: &appv1.SecretKeyRef{Name: "mine"}, live: kept("a"), password: "a", usable: true, retained: true, reason: appv1.ReasonSecretNotFound},
+		"named, and not there, of another":    {ref: &appv1.SecretKeyRef{Name: "mine"}, live: secretOf("dbauth", both("a")), reason: appv1.ReasonSecretNotFound},
 		"named, without the key":              {ref: &appv1.SecretKeyRef{Name: "mine", Key: "pw"}, others: []client.Object{secretOf("mine", both("a"))}, reason: appv1.ReasonSecretNotFound},
-		"named, another than kept, on claims": {ref: &appv1.SecretKeyRef{Name: "mine"}, live: kept("a"), others: []client.Object{secretOf("mine", both("b")), &claim}, usable: true, reason: appv1.ReasonPasswordMismatch},
+		"named, another than kept, on claims": {ref: &appv1.SecretKeyRef{Name: "mine"}, live: kept("a"), others: []client.Object{secretOf("mine", both("b")), &claim}, password: "a", usable: true, retained: true, reason: appv1.ReasonPasswordMismatch},
 	} {
 		cm, w := databaseOf(t, "1Gi", func(s *appv1.Storage) { s.Retain = c.retain })
 		cm.Spec.DB.RootPass, cm.Spec.DB.RootPassSecretRef = c.stated, c.ref
@@ -142,10 +145,10 @@ func TestSecretChild(t *testing.T) {
 		if err != nil {
 			reason, _ = reconciler.ReasonAndMessageOf(err)
 		}
-		if reason != c.reason || usable != c.usable || err != nil && child.Desired != nil {
+		if reason != c.reason || usable != c.usable || err != nil && (child.Desired != nil) != c.usable {
 			t.Errorf("%s: usable %t, %v; want %t, %q", name, usable, err, c.usable, c.reason)
 		}
-		if err != nil {
+		if child.Desired == nil {
 			continue
 		}
 		secret, ok := child.Desired.(*corev1.Secret)

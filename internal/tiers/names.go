@@ -135,7 +135,8 @@ func isOther(obj client.Object, role resource.Tier, signs Signs) bool {
 	return ok && of != role && signs.OwnsRole(obj)
 }
 
-// lastRecord returns the recorded spec of a tier's workload object: of the one with the present name, or else of the only one with another name.
+// lastRecord returns the recorded spec of a tier's workload object: of the one with the present name, or else of the only one with another name. Of several
+// with other names it is the one that the status names, whose spec was in force before, or else the newest one if that is available.
 func lastRecord(cm *appv1.CloudManager, role resource.Tier, owned children.Inventory, signs Signs) string {
 	var present, former []client.Object
 	for _, obj := range owned {
@@ -151,7 +152,37 @@ func lastRecord(cm *appv1.CloudManager, role resource.Tier, owned children.Inven
 	if len(present) > 0 {
 		return RecordOfOnly(present, signs.OwnsRecord)
 	}
+	if len(former) > 1 {
+		named := slices.IndexFunc(former, func(obj client.Object) bool { return obj.GetName() == statusName(cm, role) })
+		if named >= 0 {
+			former = former[named : named+1]
+		} else {
+			former = newestAvailable(former, cm)
+		}
+	}
 	return RecordOfOnly(former, signs.OwnsRecord)
+}
+
+// statusName returns the name of a tier's component in the status.
+func statusName(cm *appv1.CloudManager, role resource.Tier) string {
+	switch role {
+	case resource.TierDatabase:
+		return cm.Status.DB.Name
+	case resource.TierIdentity:
+		return cm.Status.Identity.Name
+	}
+	return cm.Status.Front.Name
+}
+
+// newestAvailable returns the newest one of some workload objects, none if that is not available, or if another one is as new.
+func newestAvailable(objects []client.Object, owner client.Object) []client.Object {
+	age := func(a, b client.Object) int { return a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time) }
+	newest := slices.MaxFunc(objects, age)
+	same := func(obj client.Object) bool { return obj != newest && age(obj, newest) == 0 }
+	if slices.ContainsFunc(objects, same) || !AvailabilityOf(newest, owner).available {
+		return nil
+	}
+	return []client.Object{newest}
 }
 
 // OwnObject returns a workload object with the name of a tier, nil if the operator has applied it for another tier.

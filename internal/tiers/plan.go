@@ -79,6 +79,8 @@ type State struct {
 	Name string
 	// Availability is the state of the workload object, after the apply of the tier once the tier was applied.
 	Availability Availability
+	// Selector has the labels by which the workload object selects its pods, as it was before the apply; nil if there was none.
+	Selector map[string]string
 	// Existed is true if there was a workload object before, by the status.
 	Existed bool
 	// LacksSecret is true if a pod of it waits for a Secret.
@@ -89,6 +91,8 @@ type State struct {
 	PreviousSpec string
 	// Retaining is true while previous objects must not be deleted yet, as their volumes are to be retained.
 	Retaining bool
+	// LastSpec is the last applied spec of the tier's name, where objects of earlier names are left; empty if there is none.
+	LastSpec string
 	// SharesService is true if the spec of the workload object in PreviousSpec has a Service of the name of the present one.
 	SharesService bool
 	// Taken is why the present spec is not in force, as another tier has a name of it; nil for a tier whose names are free.
@@ -126,7 +130,7 @@ type Outcome struct {
 	Status      appv1.WorkloadStatus
 	// SecretChecked is true for a database whose Secret was found, or made, as it should be.
 	SecretChecked bool
-	// Service is the state of the Service that the present spec wants.
+	// Service is the state of the Service of the present spec.
 	Service ServiceState
 }
 
@@ -155,13 +159,17 @@ func (p *Plan) Tier(role resource.Tier) *State {
 
 // Decide decides what is applied of a tier, once all tiers in its gate have had their turn. A tier that exists, or did, is kept
 // as the spec asks even if another fails. The exception is a tier before it that is to be replaced by one of another name: this
-// tier must not use the new one before it is available, and keeps its last applied spec.
+// tier must not use the new one before it is available, and keeps its last applied spec. A tier that has, or had, objects does not wait for a tier without
+// any whose name is taken: the tier that has the name may wait for this one.
 func (p *Plan) Decide(i int) Decision {
 	t := &p.Tiers[i]
 	d, replacing := Decision{}, false
 	for _, role := range t.after {
 		gate := p.Tier(role)
-		replacing = replacing || (len(gate.Previous) > 0 || gate.isWithheld()) && gate.isClosed()
+		if gate.isUnmade() && (t.Existed || t.hasFormer()) {
+			continue
+		}
+		replacing = replacing || gate.isReplaced()
 		if d.waitsFor == "" && gate.isClosed() {
 			d.waitsFor = gate.Name
 		}
@@ -183,6 +191,11 @@ func (p *Plan) Decide(i int) Decision {
 func (t *State) isClosed() bool {
 	var stalled *reconciler.StalledError
 	return !t.Availability.available || t.Service.Lacking || t.isWithheld() || errors.As(t.Err, &stalled) && stalled.Reason == appv1.ReasonResourceExists
+}
+
+// isReplaced reports whether the tier has objects of earlier names, or of a name that is no longer its own, and no other tier may be led to the new ones yet.
+func (t *State) isReplaced() bool {
+	return t.isClosed() && !t.isUnmade() && (len(t.Previous) > 0 || t.isWithheld())
 }
 
 // isWithheld reports whether nothing of the tier is written, as another tier has a name of its spec.
@@ -208,7 +221,7 @@ func (t *State) trouble() error {
 func (p *Plan) KnowsGates(i int) bool {
 	return !slices.ContainsFunc(p.Tiers[i].after, func(role resource.Tier) bool {
 		gate := p.Tier(role)
-		return gate.isClosed() && (len(gate.Previous) > 0 || gate.isWithheld()) && gate.LastApplied == "" && gate.PreviousSpec == "" && gate.formerService() == ""
+		return gate.isReplaced() && gate.LastApplied == "" && gate.PreviousSpec == "" && gate.formerService() == ""
 	})
 }
 
@@ -252,14 +265,18 @@ func (p *Plan) SpecInForce(i int) *appv1.CloudManager {
 
 // formerService returns the name of the Service that a tier had before its Service alone was renamed, empty if there is none.
 func (t *State) formerService() string {
-	if len(t.Previous) != 1 {
-		return ""
+	former := ""
+	for _, obj := range t.Previous {
+		service, ok := obj.(*corev1.Service)
+		if ok && t.Role == resource.TierDatabase && service.Name == resource.HeadlessName(service.Spec.Selector[appv1.LabelPart]) {
+			continue // The Service of the StatefulSet, next to the Service that the clients use.
+		}
+		if !ok || former != "" {
+			return ""
+		}
+		former = service.Name
 	}
-	service, ok := t.Previous[0].(*corev1.Service)
-	if !ok {
-		return ""
-	}
-	return service.Name
+	return former
 }
 
 // WithRecord returns the CloudManager with a component as a record has it, the same one if the record cannot be read.
@@ -320,6 +337,11 @@ func ChildNames(cm *appv1.CloudManager) []string {
 		}
 	}
 	return names
+}
+
+// ServiceName returns the name of the Service of a tier.
+func ServiceName(cm *appv1.CloudManager, role resource.Tier) string {
+	return serviceName(role.Component(cm))
 }
 
 // serviceName returns the name of a component's Service.

@@ -452,6 +452,7 @@ func TestRetainsPrevious(t *testing.T) {
 func TestCanRemovePrevious(t *testing.T) {
 	notReady := func(t *State) { t.Report.Pods.Ready = false }
 	failed := func(t *State) { t.Err = errWaiting }
+	kept := func(t *State) { t.Decision = Decision{Kept, "db"} }
 	for name, c := range map[string]struct {
 		plan *Plan
 		want [3]bool
@@ -465,8 +466,12 @@ func TestCanRemovePrevious(t *testing.T) {
 		"a user has an error":             {planOf(available, available, available).with(identity1, failed), [3]bool{false, false, true}},
 		"it lacks its Service":            {planOf(available, available, available).with(identity1, lacking), [3]bool{true, false, true}},
 		"its volumes are being retained":  {planOf(available, available, available).with(database0, func(t *State) { t.Retaining = true }), [3]bool{false, true, true}},
-		"a Service's clients follow":      {planOf(available, available, available).rename(front2).lend(front2), [3]bool{true, true, false}},
-		"it had no Service":               {planOf(available, available, available).rename(front2).with(front2, lent), [3]bool{true, true, true}},
+		"a Service's clients follow":      {planOf(available, available, available).rename(front2).lend(front2), [3]bool{false, false, false}},
+		"it had no Service":               {planOf(available, available, available).rename(front2).with(front2, lent), [3]bool{false, false, true}},
+		"a former user is about to go":    {planOf(available, available, available).rename(database0, identity1), [3]bool{false, true, true}},
+		"a user's former Service stays":   {planOf(available, available, available).lend(front2), [3]bool{true, true, false}},
+		"identity keeps its last spec":    {planOf(available, available, available).with(identity1, kept), [3]bool{false, false, true}},
+		"front keeps its last spec":       {planOf(available, available, available).with(front2, kept), [3]bool{false, false, false}},
 		"paused":                          {planOf(available, available, available).with(front2, func(t *State) { t.Report.Pause = reconciler.Paused }), [3]bool{true, true, false}},
 	} {
 		for i, want := range c.want {

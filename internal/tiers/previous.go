@@ -2,6 +2,7 @@ package tiers
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -94,8 +95,12 @@ func roleOf(obj client.Object, cm *appv1.CloudManager, among children.Inventory)
 	return resource.TierIdentity
 }
 
-// partOf returns the name of the component that a workload object runs, by its selector, which nobody can change; empty for any other object.
-func partOf(obj client.Object) string {
+// partOf returns the name of the component that a workload object runs, by its selector, which nobody can change; empty for any other object, and for an
+// adopted object with another selector.
+func partOf(obj client.Object) string { return SelectorOf(obj)[appv1.LabelPart] }
+
+// SelectorOf returns the labels by which a workload object selects its pods, nil for any other object.
+func SelectorOf(obj client.Object) map[string]string {
 	var selector *metav1.LabelSelector
 	switch obj := obj.(type) {
 	case *appsv1.StatefulSet:
@@ -104,9 +109,15 @@ func partOf(obj client.Object) string {
 		selector = obj.Spec.Selector
 	}
 	if selector == nil {
-		return ""
+		return nil
 	}
-	return selector.MatchLabels[appv1.LabelPart]
+	return selector.MatchLabels
+}
+
+// leadsTo reports whether a Service leads to the pods of a component, by the component's name or by the selector of its workload object, nil without one.
+func leadsTo(service *corev1.Service, component string, selector map[string]string) bool {
+	by := service.Spec.Selector
+	return component != "" && by[appv1.LabelPart] == component || len(selector) > 0 && maps.Equal(by, selector)
 }
 
 // withName returns an object that has a name.
@@ -122,18 +133,31 @@ func (p *Plan) RetainsPrevious() bool {
 }
 
 // CanRemovePrevious reports whether the objects of a tier's earlier names can be removed: the tier is available under its new name, with its
-// Service, all pods of the tiers that use it have been replaced, and other clients have had their time to follow.
+// Service, no tier that uses it needs them, and other clients have had their time to follow. A tier that keeps its last applied spec needs the Service
+// that this spec has, which has an earlier name if the present spec has another one.
 func (p *Plan) CanRemovePrevious(i int) bool {
 	t := &p.Tiers[i]
-	return t.Err == nil && t.Report.Pause == reconciler.NotPaused && !t.Retaining && !t.isClosed() && !t.lendsService() &&
-		!slices.ContainsFunc(p.Tiers, func(user State) bool {
-			return slices.Contains(user.after, t.Role) && !user.isUnmade() && (user.Err != nil || !user.Report.Pods.Ready)
-		})
+	return t.Err == nil && t.Action == Applied && t.Report.Pause == reconciler.NotPaused && !t.Retaining && !t.isClosed() && !t.lendsService() &&
+		!slices.ContainsFunc(p.Tiers, func(user State) bool { return slices.Contains(user.after, t.Role) && user.usesPrevious() })
 }
 
-// isUnmade reports whether the tier has no object that could use another tier: it never had one, or has lost it, and its name is taken.
+// usesPrevious reports whether pods of the tier may use the objects of earlier names of the tiers before it: its own pods that do not run the present spec
+// yet, and the pods of its own earlier name, which serve their clients until they are removed.
+func (t *State) usesPrevious() bool {
+	if t.isUnmade() || t.Action == Blocked && !t.hasFormer() {
+		return false
+	}
+	return t.Err != nil || t.Action != Applied || !t.Report.Pods.Ready || t.hasFormer()
+}
+
+// hasFormer reports whether there is a workload object of an earlier name. A Service alone uses nothing.
+func (t *State) hasFormer() bool {
+	return slices.ContainsFunc(t.Previous, func(obj client.Object) bool { return kindOf(obj) != kindService })
+}
+
+// isUnmade reports whether the tier has no workload object that could use another tier: it never had one, or has lost it, and its name is taken.
 func (t *State) isUnmade() bool {
-	return t.isWithheld() && !t.Availability.owned && len(t.Previous) == 0
+	return t.isWithheld() && !t.Availability.owned && !t.hasFormer()
 }
 
 // lendsService reports whether the pods of an earlier name stay for the sake of the clients of their Service, with the Service if that has an earlier name, too.
@@ -145,21 +169,52 @@ func (t *State) lendsService() bool {
 // HoldsService reports whether the Service of a renamed tier still has to lead to the former component. The former component has a Service of the same name, and
 // the new component has not been available. live is the Service, nil if it does not exist. A Service that leads to the new component stays as it is.
 func (p *Plan) HoldsService(i int, live *corev1.Service) bool {
+	return p.holds(i, live, p.Tiers[i].SharesService)
+}
+
+// HeldService returns the name of the Service of a renamed tier that still has to lead to the former component (HoldsService): of the present spec, or else of the
+// last applied one, which may be applied in its place; empty if there is none.
+func (p *Plan) HeldService(i int, live *corev1.Service) string {
+	t := &p.Tiers[i]
+	if t.Availability.available || len(t.Previous) == 0 {
+		return "" // Nothing is decoded for a tier without an earlier name.
+	}
+	present := serviceName(t.Role.Component(p.CloudManager))
+	if p.HoldsService(i, live) {
+		return present
+	}
+	last := WithRecord(p.CloudManager, t.Role, t.LastSpec)
+	name := serviceName(t.Role.Component(last))
+	if name == present || !p.holds(i, t.previousService(name), SharesService(last, t.Role, t.PreviousSpec)) {
+		return ""
+	}
+	return name
+}
+
+// previousService returns the Service of an earlier name, nil if there is none.
+func (t *State) previousService(name string) *corev1.Service {
+	for _, obj := range t.Previous {
+		if service, ok := obj.(*corev1.Service); ok && service.Name == name {
+			return service
+		}
+	}
+	return nil
+}
+
+// holds is HoldsService for a Service of any spec. shared is true if the spec of the former component has a Service of that name.
+func (p *Plan) holds(i int, live *corev1.Service, shared bool) bool {
 	t := &p.Tiers[i]
 	switch {
-	case t.Availability.available, live != nil && (!metav1.IsControlledBy(live, p.CloudManager) || live.Spec.Selector[appv1.LabelPart] == t.Name):
+	case t.Availability.available, live != nil && (!metav1.IsControlledBy(live, p.CloudManager) || leadsTo(live, t.Name, t.Selector)):
 		return false
-	case t.SharesService && p.SpecOfPrevious(i) != nil:
+	case shared && p.SpecOfPrevious(i) != nil:
 		return true
 	}
-	return live != nil && slices.ContainsFunc(t.Previous, func(obj client.Object) bool {
-		part := partOf(obj)
-		return part != "" && part == live.Spec.Selector[appv1.LabelPart]
-	})
+	return live != nil && slices.ContainsFunc(t.Previous, func(obj client.Object) bool { return leadsTo(live, partOf(obj), SelectorOf(obj)) })
 }
 
 // SpecOfPrevious returns the CloudManager by which the objects of a tier's earlier name are repaired until they can be removed, nil
-// if they are not: if no record tells what they are to be like, or another tier has, or had, an object of their name.
+// if they are not: if no record has their spec, or another tier has, or had, an object of their name.
 func (p *Plan) SpecOfPrevious(i int) *appv1.CloudManager {
 	t := &p.Tiers[i]
 	if t.PreviousSpec == "" || t.Report.Pause != reconciler.NotPaused || p.CanRemovePrevious(i) ||
@@ -191,6 +246,9 @@ func (p *Plan) takenFromPrevious(i int) []string {
 			}
 			if !t.SharesService {
 				taken = append(taken, component.Name, serviceName(component))
+			}
+			if !t.SharesService && !t.Service.Held {
+				taken = append(taken, serviceName(t.Role.Component(WithRecord(p.CloudManager, t.Role, t.LastApplied))))
 			}
 			continue
 		}

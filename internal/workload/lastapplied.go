@@ -124,6 +124,20 @@ func (in *Input) OwnsRecord(live client.Object) bool {
 		children.OwnsAnnotation(live, in.fieldManager(), appv1.AnnotationLastAppliedInputs)
 }
 
+// LastSpec returns the recorded spec by which lastApplied builds the workload, of a workload object that is gone as it was last seen; empty if there
+// is none.
+func (o *Observed) LastSpec(in *Input) string {
+	switch {
+	case o.Object == nil:
+		return o.Remembered.record.spec
+	case !o.isOwned(in.Owner):
+		return ""
+	case in.OwnsRecord(o.Object):
+		return recordOf(o.Object)
+	}
+	return o.Remembered.record.spec
+}
+
 // Key is the key of the workload of an owner.
 type Key struct {
 	Manager  string

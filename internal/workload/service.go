@@ -22,6 +22,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/children"
+	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
 )
@@ -94,16 +95,37 @@ func timeLeft(whole time.Duration, since, now time.Time) time.Duration {
 const addressGraces = 10
 
 // RemainingServiceGrace returns the time that the clients of a former Service still have to follow to a Service: from when it exists, and leads to
-// pods that are available. awaitsAddress is true for clients that can follow only once a load balancer has given an address.
-func (r *Reconciler) RemainingServiceGrace(service *corev1.Service, available, now time.Time, awaitsAddress bool) time.Duration {
-	since, grace := service.CreationTimestamp.Time, r.ServiceGrace
-	if available.After(since) {
-		since = available
+// pods that are available. hadAddress is true if a load balancer has given the former Service an address. Its clients can follow only once the Service
+// has an address, too: they wait for that, and have the grace from then on, which ends with the time to wait at the latest.
+func (r *Reconciler) RemainingServiceGrace(service *corev1.Service, available, now time.Time, hadAddress bool) time.Duration {
+	since := laterOf(service.CreationTimestamp.Time, available)
+	if !hadAddress {
+		return timeLeft(r.ServiceGrace, since, now)
 	}
-	if awaitsAddress {
-		grace *= addressGraces
+	longest := timeLeft(addressGraces*r.ServiceGrace, since, now)
+	if !health.Service(service).Ready {
+		return longest
 	}
-	return timeLeft(grace, since, now)
+	return min(longest, timeLeft(r.ServiceGrace, laterOf(since, statusChanged(service)), now))
+}
+
+// laterOf returns the later one of two times.
+func laterOf(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// statusChanged returns when the status of an object was last changed, which the managed fields have to the second; the zero time if they do not have it.
+func statusChanged(obj client.Object) time.Time {
+	var last time.Time
+	for _, entry := range obj.GetManagedFields() {
+		if entry.Subresource == "status" && entry.Time != nil {
+			last = laterOf(last, entry.Time.Time)
+		}
+	}
+	return last
 }
 
 // AvailableSince returns the time since when more than half of the wanted pods have been ready, by the ready pods that are known; the zero time if none

@@ -160,22 +160,43 @@ func TestAvailableSince(t *testing.T) {
 func TestRemainingServiceGrace(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	r := &Reconciler{ServiceGrace: time.Minute}
+	const never = -2 * time.Hour // The Service has no address.
 	for name, c := range map[string]struct {
 		created, available time.Duration
-		awaits             bool
-		want               time.Duration
+		// addressed is how long ago the Service has got its address, hadAddress whether the former one has one.
+		addressed  time.Duration
+		hadAddress bool
+		want       time.Duration
 	}{
-		"just created":                 {0, time.Hour, false, time.Minute},
-		"created a while ago":          {40 * time.Second, time.Hour, false, 20 * time.Second},
-		"available later":              {time.Hour, 10 * time.Second, false, 50 * time.Second},
-		"long ago":                     {time.Hour, time.Hour, false, 0},
-		"without an address":           {2 * time.Minute, time.Hour, true, 8 * time.Minute},
-		"without an address, long ago": {time.Hour, time.Hour, true, 0},
-		"by another clock":             {-time.Hour, time.Hour, false, time.Minute},
+		"just created":                            {0, time.Hour, never, false, time.Minute},
+		"created a while ago":                     {40 * time.Second, time.Hour, never, false, 20 * time.Second},
+		"available later":                         {time.Hour, 10 * time.Second, never, false, 50 * time.Second},
+		"long ago":                                {time.Hour, time.Hour, never, false, 0},
+		"without an address":                      {2 * time.Minute, time.Hour, never, true, 8 * time.Minute},
+		"without an address, long ago":            {time.Hour, time.Hour, never, true, 0},
+		"by another clock":                        {-time.Hour, time.Hour, never, false, time.Minute},
+		"an address now":                          {5 * time.Minute, time.Hour, 0, true, time.Minute},
+		"an address a while ago":                  {5 * time.Minute, time.Hour, 40 * time.Second, true, 20 * time.Second},
+		"an address long ago":                     {5 * time.Minute, time.Hour, 2 * time.Minute, true, 0},
+		"an address before it was available":      {5 * time.Minute, 10 * time.Second, 4 * time.Minute, true, 50 * time.Second},
+		"an address after nearly ten minutes":     {590 * time.Second, time.Hour, 0, true, 10 * time.Second},
+		"an address by another clock":             {5 * time.Minute, time.Hour, -time.Hour, true, time.Minute},
+		"an address, and the former one has none": {5 * time.Minute, time.Hour, 0, false, 0},
 	} {
 		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now.Add(-c.created))}}
-		if got := r.RemainingServiceGrace(service, now.Add(-c.available), now, c.awaits); got != c.want {
+		service.Spec.Type = corev1.ServiceTypeLoadBalancer
+		service.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "app-operator/cloudmanager", Time: ptr.To(metav1.NewTime(now))}}
+		if c.addressed != never {
+			service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
+			service.ManagedFields = append(service.ManagedFields, metav1.ManagedFieldsEntry{Subresource: "status", Time: ptr.To(metav1.NewTime(now.Add(-c.addressed)))})
+		}
+		children.TypeOf(service).Keep(service, true)
+		if got := r.RemainingServiceGrace(service, now.Add(-c.available), now, c.hadAddress); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
+	}
+	plain := &corev1.Service{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now.Add(-40 * time.Second))}}
+	if got := r.RemainingServiceGrace(plain, time.Time{}, now, true); got != 20*time.Second {
+		t.Errorf("a Service that wants no address: %s", got)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -238,6 +239,53 @@ func TestCloudManagerPasswordStated(t *testing.T) {
 	}
 }
 
+// awaitRetention waits until the policy of the StatefulSet db and the owner of its Secret are those of a database whose volumes are retained, or not.
+func awaitRetention(t *testing.T, cm *appv1.CloudManager, retain bool) {
+	t.Helper()
+	set, secret := namedStatefulSet(cm.Namespace, "db"), namedSecret(cm.Namespace, "dbauth")
+	policy := appsv1.RetainPersistentVolumeClaimRetentionPolicyType
+	if !retain {
+		policy = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+	}
+	plane.Until(t, set, func() error { return diffOf(policy, set.Spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted) })
+	plane.Until(t, secret, func() error {
+		_, marked := secret.Annotations[appv1.AnnotationRetainedFor]
+		if owned := metav1.IsControlledBy(secret, cm); owned == retain || marked != retain || owned && len(secret.OwnerReferences) != 1 {
+			return fmt.Errorf("the Secret with retain %v: %+v", retain, secret.ObjectMeta)
+		}
+		return nil
+	})
+}
+
+// TestCloudManagerRetainsWithRefusedPassword turns the retention of volumes and password on and off while the password is refused: the Secret follows together with the
+// StatefulSet, and keeps its password.
+func TestCloudManagerRetainsWithRefusedPassword(t *testing.T) {
+	t.Parallel()
+	ns, m := plane.Shared(t)
+	cm := newCloudManager(ns)
+	cm.Spec.DB.RootPass, cm.Spec.DB.StatefulSet.Storage.Retain = "", ptr.To(false)
+	bringUpTiers(t, cm)
+	password := passwordOf(t, ns)
+	for _, retain := range []bool{true, false, true} {
+		plane.Read(t, cm)
+		plane.Change(t, cm, func() {
+			cm.Spec.DB.RootPassSecretRef = &appv1.SecretKeyRef{Name: "missing"}
+			cm.Spec.DB.StatefulSet.Storage.Retain = &retain
+		})
+		awaitRetention(t, cm, retain)
+		plane.Stands(t, cm, "DatabaseReady=False/SecretNotFound")
+		if passwordOf(t, ns) != password {
+			t.Errorf("the password has changed with retain %t", retain)
+		}
+		m.Idle(t)
+		m.Requests.Reset()
+		m.Idle(t)
+		if writes := m.Requests.Writes(); len(writes) > 0 {
+			t.Errorf("it does not come to rest with retain %t: %v", retain, writes)
+		}
+	}
+}
+
 // TestCloudManagerRetain turns the retention of volumes and password off and on: the StatefulSet's policy and the Secret's
 // owner follow, and no pod and no password is touched.
 func TestCloudManagerRetain(t *testing.T) {
@@ -247,24 +295,14 @@ func TestCloudManagerRetain(t *testing.T) {
 	cm.Spec.DB.RootPass = ""
 	bringUpTiers(t, cm)
 	password := passwordOf(t, ns)
-	set, secret := namedStatefulSet(ns, "db"), namedSecret(ns, "dbauth")
+	set := namedStatefulSet(ns, "db")
 	plane.Read(t, set)
 	template := set.Spec.Template
 	for i, retain := range []bool{false, true, false} {
 		plane.Read(t, cm)
 		plane.Change(t, cm, func() { cm.Spec.DB.StatefulSet.Storage.Retain = &retain })
-		policy := appsv1.RetainPersistentVolumeClaimRetentionPolicyType
-		if !retain {
-			policy = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
-		}
-		plane.Until(t, set, func() error { return diffOf(policy, set.Spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted) })
-		plane.Until(t, secret, func() error {
-			_, marked := secret.Annotations[appv1.AnnotationRetainedFor]
-			if owned := metav1.IsControlledBy(secret, cm); owned == retain || marked != retain || owned && len(secret.OwnerReferences) != 1 {
-				return fmt.Errorf("the Secret with retain %v: %+v", retain, secret.ObjectMeta)
-			}
-			return nil
-		})
+		awaitRetention(t, cm, retain)
+		plane.Read(t, set)
 		setReadyPods(t, set, 1)
 		awaitPhase(t, cm, appv1.PhaseReady, "Ready=True", "Stalled=False")
 		if passwordOf(t, ns) != password {

@@ -591,6 +591,9 @@ func TestUnitedDeploymentAgain(t *testing.T) {
 		plane.Create(t, again)
 		plane.Stands(t, again, exists...)
 		checkUntouched(t, d, was)
+		if selector := metav1.FormatLabelSelector(d.Spec.Selector); again.Status.Selector != selector {
+			t.Errorf("the selector is %q, want %q", again.Status.Selector, selector)
+		}
 		plane.Read(t, again)
 		template := again.Spec.Template
 		plane.Change(t, again, func() { again.Spec.Template, again.Spec.Replicas = nil, ptr.To[int32](3) })
