@@ -56,7 +56,7 @@ func (w *Workload) metricSpecs(spec *appv1.AutoscalingSpec) []autoscalingv2.Metr
 		metrics = append(metrics, autoscalingv2.MetricSpec{
 			Type: autoscalingv2.ContainerResourceMetricSourceType,
 			ContainerResource: &autoscalingv2.ContainerResourceMetricSource{
-				Name: target.name, Container: w.container,
+				Name: target.name, Container: w.scaledContainer(),
 				Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: target.percentage},
 			},
 		})

@@ -20,7 +20,7 @@ func servingApp(t *testing.T, text string) *appv1.App {
 	app.Spec.Ports = []appv1.Port{
 		{Name: "dns", Port: 53, Protocol: "UDP"}, {Name: "web", Port: 80, TargetPort: &intstr.IntOrString{IntVal: 8080}},
 	}
-	if err := yaml.UnmarshalStrict([]byte(text), &app.Spec.ServingSpec); err != nil {
+	if err := yaml.UnmarshalStrict([]byte(text), &app.Spec); err != nil {
 		t.Fatal(err)
 	}
 	return app
@@ -102,6 +102,11 @@ func TestMonitorOfUndeclaredPort(t *testing.T) {
 		`podMonitor: {port: dns}`:     "spec.podMonitor.port: ",
 		`podMonitor: {port: web}`:     "",
 		`podMonitor: {port: 8080}`:    "",
+		// Only an init container that is restarted runs next to the main container.
+		"initContainers: [{name: proxy, image: a, restartPolicy: Always, ports: [{name: stats, containerPort: 9901}]}]\npodMonitor: {port: stats}": "",
+		"initContainers: [{name: proxy, image: a, restartPolicy: Always, ports: [{name: stats, containerPort: 9901}]}]\npodMonitor: {port: 9901}":  "",
+		"initContainers: [{name: proxy, image: a, restartPolicy: Always, ports: [{name: stats, containerPort: 9901}]}]\npodMonitor: {port: other}": "spec.podMonitor.port: Invalid value: \"other\": must be the name or the number of a TCP port that a container declares: web, stats",
+		"initContainers: [{name: first, image: a, ports: [{name: stats, containerPort: 9901}]}]\npodMonitor: {port: stats}":                        "spec.podMonitor.port: ",
 	} {
 		w, errs := App(servingApp(t, given), BuildOptions{Inputs: BuildInputs{Rendering: RenderingLatest}})
 		if got := errs.ToAggregate(); (got == nil) != (words == "") || got != nil && !strings.HasPrefix(got.Error(), words) {

@@ -22,6 +22,8 @@ const (
 const (
 	messagePortNotFound        = "no container port with protocol %[2]s is named %[1]s; use the number of the container port, like targetPort: 8080 with name: %[1]s, or declare a port named %[1]s in containerPorts or containers"
 	messageNumberAsName        = "must be a number or the name of a container port; write the number without quotation marks, like targetPort: %s"
+	messageKeptPort            = "container port %s by %s for the Service"
+	messageKeptScrape          = "container port for the PodMonitor"
 	messageNoPortToScrape      = "requires a TCP port of the main container; add one, or remove podMonitor"
 	messageScrapedPortNotFound = "must be the name or the number of a TCP port that a container declares: "
 	messageLabelSelected       = "the selector of the existing workload %s requires %q and cannot be changed; remove the label, or delete the workload to have it recreated"

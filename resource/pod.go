@@ -41,6 +41,11 @@ func buildPod(p workloadMeta, spec *appv1.WorkloadSpec, selector map[string]stri
 	return servicePorts, pod
 }
 
+// servingContainers returns the containers of a pod that run while it serves.
+func servingContainers(pod *corev1.PodSpec) []corev1.Container {
+	return slices.Concat(pod.Containers, sidecarContainers(pod.InitContainers))
+}
+
 // sidecarContainers returns the init containers that keep running next to the main container.
 func sidecarContainers(init []corev1.Container) []corev1.Container {
 	return slices.DeleteFunc(slices.Clone(init), func(c corev1.Container) bool {

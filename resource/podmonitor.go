@@ -52,15 +52,25 @@ func PodMonitor(w *Workload) *monitoringv1.PodMonitor {
 	return monitor
 }
 
-// scrapedPort returns the TCP port of a container that a block refers to by name or number; by default the first TCP port of the
-// main container, by its name if it has a name. It reports whether a container declares the port.
+// scrapedPort returns the port that a block refers to in the pods: in the kept pod template if that declares the port, else in the template of the
+// workload.
 func (w *Workload) scrapedPort(port *intstr.IntOrString) (intstr.IntOrString, bool) {
-	for i := range w.Template.Spec.Containers {
-		container := &w.Template.Spec.Containers[i]
+	if w.kept != nil {
+		if found, ok := scrapedIn(&w.kept.Spec, w.scaledContainer(), port); ok {
+			return found, true
+		}
+	}
+	return scrapedIn(&w.Template.Spec, w.container, port)
+}
+
+// scrapedIn returns the TCP port of a container that a block refers to by name or number; by default the first TCP port of the
+// main container, by its name if it has a name. It reports whether a container declares the port.
+func scrapedIn(pod *corev1.PodSpec, main string, port *intstr.IntOrString) (intstr.IntOrString, bool) {
+	for _, container := range servingContainers(pod) {
 		for _, p := range container.Ports {
 			switch {
 			case cmp.Or(p.Protocol, corev1.ProtocolTCP) != corev1.ProtocolTCP:
-			case port == nil && container.Name != w.container:
+			case port == nil && container.Name != main:
 			case port == nil && p.Name != "":
 				return intstr.FromString(p.Name), true
 			case port == nil:
@@ -86,8 +96,8 @@ func undeclaredPort(w *Workload, path *field.Path) field.ErrorList {
 		return field.ErrorList{field.Invalid(path, field.OmitValueType{}, messageNoPortToScrape)}
 	}
 	var known []string
-	for i := range w.Template.Spec.Containers {
-		for _, p := range w.Template.Spec.Containers[i].Ports {
+	for _, container := range servingContainers(&w.Template.Spec) {
+		for _, p := range container.Ports {
 			if cmp.Or(p.Protocol, corev1.ProtocolTCP) == corev1.ProtocolTCP {
 				known = append(known, cmp.Or(p.Name, strconv.Itoa(int(p.ContainerPort))))
 			}

@@ -121,25 +121,33 @@ func offeredPorts(spec []appv1.Port, targets []intstr.IntOrString) []corev1.Serv
 // unnamedTargets returns an error for each named target port that no container of the pod declares. Such a Service port has no
 // endpoints.
 func unnamedTargets(w *Workload, path *field.Path) field.ErrorList {
-	known := map[string][]corev1.Protocol{}
-	for _, c := range slices.Concat(w.Template.Spec.Containers, sidecarContainers(w.Template.Spec.InitContainers)) {
-		for _, p := range c.Ports {
-			known[p.Name] = append(known[p.Name], containerProtocol(p))
-		}
-	}
 	var errs field.ErrorList
-	for i, p := range w.Ports {
-		name := p.TargetPort.StrVal
-		if p.TargetPort.Type == intstr.Int || slices.Contains(known[name], p.Protocol) {
-			continue
-		}
-		message := fmt.Sprintf(messagePortNotFound, name, p.Protocol)
+	for _, i := range undeclaredTargets(w.Ports, &w.Template.Spec) {
+		name := w.Ports[i].TargetPort.StrVal
+		message := fmt.Sprintf(messagePortNotFound, name, w.Ports[i].Protocol)
 		if _, err := strconv.ParseUint(name, 10, 16); err == nil { // No port of a container has a number for a name.
 			message = fmt.Sprintf(messageNumberAsName, name)
 		}
 		errs = append(errs, field.Invalid(path.Index(i).Child("targetPort"), name, message))
 	}
 	return errs
+}
+
+// undeclaredTargets returns the indexes of the Service ports with a named target that no container of a pod declares.
+func undeclaredTargets(ports []corev1.ServicePort, pod *corev1.PodSpec) []int {
+	known := map[string][]corev1.Protocol{}
+	for _, c := range servingContainers(pod) {
+		for _, p := range c.Ports {
+			known[p.Name] = append(known[p.Name], containerProtocol(p))
+		}
+	}
+	var undeclared []int
+	for i, p := range ports {
+		if p.TargetPort.Type == intstr.String && !slices.Contains(known[p.TargetPort.StrVal], p.Protocol) {
+			undeclared = append(undeclared, i)
+		}
+	}
+	return undeclared
 }
 
 // portNames returns the name of each Service port. Kubernetes requires names if a Service has several ports; an omitted name

@@ -1,7 +1,6 @@
 package resource
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -79,7 +78,7 @@ func MainContainer(d *appsv1.Deployment) *corev1.Container {
 		Name          string `json:"name"` // Of a ModelBox.
 	}
 	containers := d.Spec.Template.Spec.Containers
-	unread := json.Unmarshal([]byte(d.Annotations[appv1.AnnotationLastAppliedSpec]), &recorded)
+	unread := DecodeSpec(d.Annotations[appv1.AnnotationLastAppliedSpec], &recorded)
 	inputs, unknown := DecodeInputs(d.Annotations[appv1.AnnotationLastAppliedInputs])
 	if unread != nil || unknown != nil {
 		return &containers[0]

@@ -93,6 +93,13 @@ func TestRunWithInput(t *testing.T) {
 	}
 }
 
+func checkMainContainer(t *testing.T, d *appsv1.Deployment, want string) {
+	t.Helper()
+	if got := MainContainer(d); got.Name != want {
+		t.Errorf("with %s: %s, want %s", d.Annotations[appv1.AnnotationLastAppliedSpec], got.Name, want)
+	}
+}
+
 // TestMainContainer has containers of others before the main container, which has the name of the record, or else of the Deployment.
 func TestMainContainer(t *testing.T) {
 	for want, record := range map[string]string{
@@ -107,13 +114,14 @@ func TestMainContainer(t *testing.T) {
 		if want == "sidecar" {
 			d.Name = "other"
 		}
+		checkMainContainer(t, d, want)
+		d.Annotations[appv1.AnnotationLastAppliedSpec] = zip(t, []byte(record)) // Of a long spec.
+		checkMainContainer(t, d, want)
 		if want == "cart" { // As AppDefaults state it.
 			d.Annotations[appv1.AnnotationLastAppliedSpec] = `{"image":"a"}`
 			d.Annotations[appv1.AnnotationLastAppliedInputs] = BuildInputs{Rendering: 2, Defaults: recordDefaults(recordedDefaults{Fields: appv1.Defaults{ContainerName: "cart"}})}.Encode()
 		}
-		if got := MainContainer(d); got.Name != want {
-			t.Errorf("with %s: %s, want %s", record, got.Name, want)
-		}
+		checkMainContainer(t, d, want)
 		job := RunJob(d, nil, &Run{For: "web", Name: "web-run-x7k2p", Command: []string{"migrate"}})
 		if got := job.Spec.Template.Spec.Containers; len(got) != 1 || got[0].Image != want+":1" {
 			t.Errorf("with %s, a run has %v", record, got)

@@ -79,6 +79,8 @@ type Workload struct {
 	refused bool
 	// container is the name of the main container.
 	container string
+	// kept is the live pod template that the operator leaves as it is, nil if there is none or it is not known.
+	kept *corev1.PodTemplateSpec
 	// otherAutoscaler is true if another HorizontalPodAutoscaler scales the workload.
 	otherAutoscaler bool
 }

@@ -294,7 +294,7 @@ func (e *Engine) compareLive(req *Request, p *objectPlan) (comparison, error) {
 			return comparison{action: Unchanged}, err
 		}
 	}
-	excluded, err := e.comparer.Exclusions(p.gvk, p.wanted, p.live)
+	excluded, err := e.comparer.Exclusions(p.gvk, req.Manager, p.wanted, p.live)
 	if err != nil {
 		return found, err
 	}

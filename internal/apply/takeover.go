@@ -284,12 +284,12 @@ func isOfEarlierOperator(live client.Object, entry metav1.ManagedFieldsEntry, se
 }
 
 // excludedFields returns the roots of the live fields that exclude stated ones, and all fields below these roots.
-func (e *Engine) excludedFields(p *objectPlan, live client.Object) ([]fieldpath.Path, *fieldpath.Set, error) {
-	roots, err := e.comparer.Exclusions(p.gvk, p.wanted, live)
+func (r *run) excludedFields(p *objectPlan, live client.Object) ([]fieldpath.Path, *fieldpath.Set, error) {
+	roots, err := r.comparer.Exclusions(p.gvk, r.req.Manager, p.wanted, live)
 	if err != nil || len(roots) == 0 {
 		return nil, &fieldpath.Set{}, err
 	}
-	value, err := e.comparer.TypedLive(p.gvk, live)
+	value, err := r.comparer.TypedLive(p.gvk, live)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -49,13 +49,15 @@ func (c *Comparer) Contains(gvk schema.GroupVersionKind, wanted, live client.Obj
 }
 
 // Exclusions returns the fields of a live object of a kind that cannot stay next to the fields of the wanted object, regardless of the owner:
-// the other members of one-ofs, items of lists that repeat a unique value, limits below our requests, and copies of our containers.
-func (c *Comparer) Exclusions(gvk schema.GroupVersionKind, wanted, live client.Object) ([]fieldpath.Path, error) {
+// the other members of one-ofs, items of lists that repeat a unique value, limits below our requests, rules in a direction that our
+// NetworkPolicy closes, and copies of our containers. It also returns the structs that cannot stay without what the manager alone owns of them, and
+// that the wanted object leaves out.
+func (c *Comparer) Exclusions(gvk schema.GroupVersionKind, manager string, wanted, live client.Object) ([]fieldpath.Path, error) {
 	s, err := c.shapeOf(gvk)
 	if err != nil {
 		return nil, err
 	}
-	return s.exclusionsOf(wanted, live), nil
+	return s.exclusionsOf(manager, wanted, live), nil
 }
 
 // shapeOf returns the shape of a kind.

@@ -16,15 +16,18 @@ import (
 var uniqueFields = map[reflect.Type]string{reflect.TypeFor[corev1.ContainerPort](): "name"}
 
 // exclusionsOf returns what of a live object cannot stand next to what a literal of its type states, regardless of its owner: the
-// other members of one-ofs, see oneOfs; items of lists that repeat what must be unique; limits below our requests; and
-// copies of our containers. It looks at nothing but what the literal states.
-func (s shape) exclusionsOf(wanted, live client.Object) []fieldpath.Path {
+// other members of one-ofs, see oneOfs; items of lists that repeat what must be unique; limits below our requests; rules in a direction that
+// our NetworkPolicy closes; copies of our containers; and the rest of a struct that the literal leaves out, see essentials.
+func (s shape) exclusionsOf(manager string, wanted, live client.Object) []fieldpath.Path {
 	stated, found := reflect.Indirect(reflect.ValueOf(wanted)), reflect.Indirect(reflect.ValueOf(live))
 	atom, ok := s.Resolve(s.root)
 	if !ok || atom.Map == nil || stated.Kind() != reflect.Struct || stated.Type() != found.Type() {
 		return nil
 	}
-	w := &excluder{shape: s}
+	w := &excluder{shape: s, owners: newOwners(live, manager)}
+	if LeavesTemplate(wanted) {
+		w.owners = func() owners { return owners{&fieldpath.Set{}, &fieldpath.Set{}} } // All of the template stays.
+	}
 	w.visitStruct(atom.Map, stated, found, fieldpath.Path{})
 	return append(w.paths, duplicateContainers(wanted, live)...)
 }
@@ -32,7 +35,8 @@ func (s shape) exclusionsOf(wanted, live client.Object) []fieldpath.Path {
 // excluder walks through a literal and a live object.
 type excluder struct {
 	shape
-	paths []fieldpath.Path
+	owners func() owners
+	paths  []fieldpath.Path
 }
 
 func (w *excluder) addPath(at fieldpath.Path, names ...string) {
@@ -66,11 +70,15 @@ func (w *excluder) visitStruct(m *smd.Map, wanted, live reflect.Value, at fieldp
 		w.addPath(at, names...)
 	}
 	for _, field := range value.TypeReflectEntryOf(wanted.Type()).OrderedFields() {
-		item := field.GetFrom(wanted)
-		if field.CanOmit(item) || len(at) == 0 && (field.JsonName == "status" || field.JsonName == "metadata") {
+		if len(at) == 0 && (field.JsonName == "status" || field.JsonName == "metadata") {
 			continue
 		}
-		w.visitValue(fieldType(m, field.JsonName), item, field.GetFrom(live), append(at, fieldpath.PathElement{FieldName: &field.JsonName}))
+		ref, item, element := fieldType(m, field.JsonName), field.GetFrom(wanted), fieldpath.PathElement{FieldName: &field.JsonName}
+		if field.CanOmit(item) {
+			w.visitLeftOut(ref, field.GetFrom(live), append(at, element))
+			continue
+		}
+		w.visitValue(ref, item, field.GetFrom(live), append(at, element))
 	}
 }
 

@@ -34,3 +34,6 @@ func OneOfRules() map[reflect.Type]bool {
 func DuplicateContainers(wanted, live client.Object) []fieldpath.Path {
 	return duplicateContainers(wanted, live)
 }
+
+// RequiredFields returns, by the type of a struct, the handlers that the struct may have, each with its required field.
+func RequiredFields() map[reflect.Type]map[string]string { return essentials }

@@ -1,9 +1,9 @@
 package fields
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -102,8 +102,9 @@ func EncodeManaged(entry *metav1.ManagedFieldsEntry, set *fieldpath.Set) error {
 
 // OwnsName reports whether the text of the fields that the manager's apply requests own has a name in it.
 func OwnsName(live client.Object, manager, name string) bool {
+	text := []byte(name)
 	return slices.ContainsFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
-		return IsApplyOf(entry, manager) && entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), name)
+		return IsApplyOf(entry, manager) && bytes.Contains(entry.FieldsV1.GetRawBytes(), text) // The text as a string would be a copy.
 	})
 }
 

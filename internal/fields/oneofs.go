@@ -2,10 +2,12 @@ package fields
 
 import (
 	"reflect"
+	"slices"
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
@@ -158,12 +160,30 @@ func conflictingMembers(wanted, live reflect.Value) [][]string {
 			found = append(found, []string{name})
 		}
 	}
-	if wanted.Type() == reflect.TypeFor[corev1.ResourceRequirements]() {
+	switch wanted.Type() {
+	case reflect.TypeFor[corev1.ResourceRequirements]():
 		stated, lives := resourcesOf(wanted), resourcesOf(live)
 		found = append(found, quantitiesBeyond("limits", lives.Limits, stated.Limits, stated.Requests, -1)...)
 		found = append(found, quantitiesBeyond("requests", lives.Requests, stated.Requests, stated.Limits, 1)...)
+	case reflect.TypeFor[networkingv1.NetworkPolicySpec]():
+		found = append(found, rulesBeyond(wanted, live)...)
 	}
 	return found
+}
+
+// rulesBeyond returns the lists of rules that a live policy has in a direction that the wanted policy closes: a direction that is restricted and
+// has no rules allows nothing, and an empty list is not encoded. Rules in a direction that is not restricted have no effect.
+func rulesBeyond(wanted, live reflect.Value) [][]string {
+	stated, _ := wanted.Interface().(networkingv1.NetworkPolicySpec)
+	found, _ := live.Interface().(networkingv1.NetworkPolicySpec)
+	var beyond [][]string
+	if slices.Contains(stated.PolicyTypes, networkingv1.PolicyTypeIngress) && len(stated.Ingress) == 0 && len(found.Ingress) > 0 {
+		beyond = append(beyond, []string{"ingress"})
+	}
+	if slices.Contains(stated.PolicyTypes, networkingv1.PolicyTypeEgress) && len(stated.Egress) == 0 && len(found.Egress) > 0 {
+		beyond = append(beyond, []string{"egress"})
+	}
+	return beyond
 }
 
 func resourcesOf(v reflect.Value) corev1.ResourceRequirements {

@@ -10,7 +10,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -165,7 +167,7 @@ func TestOneOfsAreKnown(t *testing.T) {
 // excludedOf returns the short names of what is excluded.
 func excludedOf(t *testing.T, wanted, live client.Object) []string {
 	t.Helper()
-	paths, err := comparer().Exclusions(wanted.GetObjectKind().GroupVersionKind(), wanted, live)
+	paths, err := comparer().Exclusions(wanted.GetObjectKind().GroupVersionKind(), "ours", wanted, live)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,6 +253,38 @@ func TestExclusions(t *testing.T) {
 	live.Spec.ExternalName = "a.example"
 	if got, want := excludedOf(t, service, live), []string{"externalName", "loadBalancerSourceRanges", "sessionAffinityConfig"}; !slices.Equal(got, want) {
 		t.Errorf("excluded of a Service are %q, want %q", got, want)
+	}
+}
+
+// TestExcludedRules has rules of others in a policy. They cannot stay in a direction that is restricted and has no rules of ours.
+func TestExcludedRules(t *testing.T) {
+	const in, out = networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress
+	rule := []networkingv1.NetworkPolicyIngressRule{{}}
+	live := &networkingv1.NetworkPolicy{Spec: networkingv1.NetworkPolicySpec{Ingress: rule, Egress: []networkingv1.NetworkPolicyEgressRule{{}}}}
+	for name, c := range map[string]struct {
+		spec networkingv1.NetworkPolicySpec
+		want []string
+	}{
+		"both closed":              {networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{in, out}}, []string{"egress", "ingress"}},
+		"ingress closed":           {networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{in}}, []string{"ingress"}},
+		"egress closed":            {networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{out}}, []string{"egress"}},
+		"ingress by rules":         {networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{in}, Ingress: rule}, nil},
+		"by rules, and one closed": {networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{in, out}, Ingress: rule}, []string{"egress"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wanted := &networkingv1.NetworkPolicy{
+				TypeMeta: metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "NetworkPolicy"}, Spec: c.spec,
+			}
+			if got := excludedOf(t, wanted, live); !slices.Equal(got, c.want) {
+				t.Errorf("excluded are %q, want %q", got, c.want)
+			}
+			theirs := live.DeepCopy()
+			theirs.Spec.PolicyTypes = c.spec.PolicyTypes
+			holds, err := comparer().Contains(wanted.GroupVersionKind(), wanted, theirs)
+			if err != nil || holds != (c.want == nil) {
+				t.Errorf("it is taken for what is stated: %t, %v", holds, err)
+			}
+		})
 	}
 }
 

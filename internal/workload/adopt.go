@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,6 +70,40 @@ func (c decider) keepsTemplate(h resource.Provenance, w *resource.Workload) (boo
 // replacesAdopted reports whether the pod template that was kept by an adoption is to be replaced, which a canary tries first.
 func (c decider) replacesAdopted() bool {
 	return c.in.canarySpec() != nil && c.in.adoptsObjects() && !c.in.adoptsWithoutRestart() && c.seen.isOwned(c.in.Owner)
+}
+
+// keepLiveTemplate returns the workload with the live pod template that the operator leaves as it is, or an error if the adoption of the Deployment, without
+// a restart or with a canary first, would lead to ports that its pods do not have. Of a Deployment that is not the owner's, the cache does not have the template.
+func (r *Reconciler) keepLiveTemplate(ctx context.Context, in *Input, w *resource.Workload, seen *Observed) (*resource.Workload, error) {
+	live := seen.Deployment()
+	if live == nil || !w.NamesTemplate() || metav1.GetControllerOf(live) != nil && !seen.isOwned(in.Owner) {
+		return w, nil
+	}
+	switch unread := len(live.Spec.Template.Spec.Containers) == 0; {
+	case unread && in.Paused:
+		return w, nil
+	case unread:
+		whole := &appsv1.Deployment{}
+		switch err := r.Live.Get(ctx, client.ObjectKeyFromObject(live), whole); {
+		case apierrors.IsNotFound(err):
+			return nil, fmt.Errorf("%w: %w", reconciler.ErrStale, err)
+		case err != nil:
+			return nil, fmt.Errorf("read Deployment %s: %w", live.Name, err)
+		}
+		live = whole
+	}
+	kept := w.WithKeptTemplate(&live.Spec.Template)
+	undeclared := kept.UndeclaredPorts()
+	// A Deployment that has lost its owner since its adoption, as by a restore, is returned.
+	recorded, err := inputsOf(live)
+	returned := err == nil && recorded.Kept
+	if len(undeclared) == 0 || in.Paused || returned || seen.isOwned(in.Owner) {
+		return kept, nil
+	}
+	return nil, &reconciler.StalledError{
+		Reason: appv1.ReasonAdoptionRestarts, RetryAfter: Unwatched,
+		Message: fmt.Sprintf(messageKeptPorts, live.Name, strings.Join(undeclared, ", ")) + messageNothingChanged,
+	}
 }
 
 // refuseRestart returns an error if the adoption of a Service would lead it to other pods. Of a Service that is not the owner's, the

@@ -69,6 +69,7 @@ const (
 	messagePodsKept              = "; the pods are those of before the adoption"
 	messagePodsKeptDefaults      = "; the pods stay as they are"
 	messageServiceSelects        = "Service %s selects pods by %s, but Deployment %s selects pods by %s: after an adoption, the Service would send its traffic to other pods. The operator has changed nothing. Leave the Service as it is, and have spec.service.name name another one"
+	messageKeptPorts             = "the pod template of Deployment %s, which stays, declares no %s"
 	messageNothingChanged        = ". The operator has changed nothing"
 	messageNothingAdopted        = ". The operator has changed nothing, because it cannot adopt the object without a restart"
 	messageReplicasIgnored       = "spec.replicas is ignored, because HorizontalPodAutoscaler %s scales %s %s; remove one of them"

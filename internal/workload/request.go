@@ -130,6 +130,10 @@ func (r *Reconciler) ApplyDeployment(ctx context.Context, in *Input, seen *Obser
 			return FailApply(seen, err)
 		}
 	}
+	w, err := r.keepLiveTemplate(ctx, in, w, seen)
+	if err != nil {
+		return FailApply(seen, err)
+	}
 	req, grace, err := r.newApplyRequest(ctx, in, w, seen)
 	if err != nil {
 		return FailApply(seen, err)
