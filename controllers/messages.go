@@ -1,6 +1,6 @@
 package controllers
 
-// What conditions, events and logs say. Each says what is wrong, which object and field it is about, and what to do.
+// The messages of conditions, events and logs. Each names what is wrong, which object and field it is about, and what to do.
 const (
 	messageDefaultsInForce     = "the defaults and the sizes are in force"
 	messageDefaultsCounted     = "the defaults count for %s: %d with the present ones, %d to take them with the next change"
@@ -11,9 +11,10 @@ const (
 	messageWaveUnderWay        = "wave %d is under way with %s: %s. For a later wave: %d, skipped for now: %d"
 	messageWaveWaits           = "waiting for the next wave: %s"
 	messageWaveUnread          = "waiting for the next wave: %s; large resources of namespace %s have changed and are still to be read"
-	messageWaveStalled         = "the rollout has stopped: %s. Without the present defaults: %s. Change the AppDefaults, fix these resources, or hold or pause them to go on without them"
+	messageWaveWithout         = ". Without the present defaults: "
+	messageWaveStalled         = "the rollout has stopped: %s" + messageWaveWithout + "%s. Change the AppDefaults, fix these resources, or hold or pause them to go on without them"
 	messageWaveLate            = "not Ready for the soak within an hour and the soak"
-	messageWaveSkipped         = "the rollout has skipped %s (in a rollout of its own, paused, held, rolled back from a change of its own, with a canary or a command before the rollout, or with the pods of before an adoption): %s; and %d that cannot take the defaults. What is skipped takes the defaults once it can"
+	messageWaveSkipped         = "the rollout has skipped %s (in a rollout of its own, paused, held, rolled back from a change of its own or from the repair by a wave, with a canary or a command before the rollout, with the pods of before an adoption, or with a record on its Deployment that another tool has written): %s; and %d that cannot take the defaults. What is skipped takes the defaults once it can"
 	messageListedMore          = "%s and %d more"
 	messageDefaultsLastValid   = "the last valid spec stays in force; fix the AppDefaults: "
 	messageDefaultsNoneValid   = "no valid spec is known, so Apps and sized workloads keep what they have and take no change; fix the AppDefaults: "

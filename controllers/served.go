@@ -45,8 +45,13 @@ func newServedKind[T reconciler.Resource](
 			spec, paused, status := partsOf(obj)
 			before := status.workloadStatus()
 			done, err := d.Reconcile(ctx, workload.NewServedInput(of, obj, spec, paused, undecodable, d.Disabled, before))
-			if is := done.Status.Defaults.Defaults; is != nil && is.Wave != nil && !reconciler.IsReady(&done.Report, err) {
-				workload.NoteLoss(&done.Status.Defaults, &before.Defaults, meta.FindStatusCondition(obj.CommonStatus().Conditions, appv1.ConditionReady), d.Clock.Now())
+			if is := done.Status.Defaults.Defaults; is != nil && is.Wave != nil {
+				if runsInForce(&done, err) {
+					workload.NoteReady(&done.Status.Defaults)
+				}
+				if !reconciler.IsReady(&done.Report, err) {
+					workload.NoteLoss(&done.Status.Defaults, &before.Defaults, meta.FindStatusCondition(obj.CommonStatus().Conditions, appv1.ConditionReady), d.Clock.Now())
+				}
 			}
 			status.set(&done.Status)
 			return done.Report, err
@@ -54,6 +59,12 @@ func newServedKind[T reconciler.Resource](
 	})
 	k.seesAutoscaler, k.watchMore = true, watchContent
 	return k
+}
+
+// runsInForce reports whether the pods are ready and all objects have the spec in force, which a hold, a rollback or a canary may have chosen: such a resource is
+// not Ready, and its defaults are not the cause.
+func runsInForce(done *workload.Result, err error) bool {
+	return err == nil && done.PodsReady && done.Report.Pause != reconciler.Pending
 }
 
 // watchContent adds the source of reconciles for followed content that has changed.

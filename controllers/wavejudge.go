@@ -28,15 +28,16 @@ const (
 
 // judgement is what follows from a spec, the records of a Deployment and the present defaults.
 type judgement struct {
-	// generation is the generation of the resource, version the version of the defaults, and record is the sum of the records: the records themselves are long.
+	// generation is the generation of the resource, version the version of the defaults, and record is the sum of the records and of who owns them: the records
+	// themselves are long.
 	generation int64
 	record     [sha256.Size]byte
 	version    string
-	// current is true if the record has the present defaults, whose digest is digest. exempt is true for a resource that is left out by its spec,
-	// by its record, or by a rollback that other defaults do not end. wave is the wave of the record.
-	current, exempt bool
-	digest          string
-	wave            resource.Wave
+	// current is true if the record has the present defaults, whose digest is digest. paused is true for a paused resource, and exempt for a resource that is
+	// left out by its release, by its record, which may not be the operator's, or by a rollback that other defaults do not end. wave is the wave of the record.
+	current, paused, exempt bool
+	digest                  string
+	wave                    resource.Wave
 	// rollback is the rollback of the resource that is in force.
 	rollback workload.Rollback
 }
@@ -87,7 +88,7 @@ func (j *judgements) awaitsJudgement(namespace string, complete bool, generation
 // judgeResource returns the judgement on a resource with a Deployment, nil for none. A resource beyond the maximum numbers of reads is
 // exempt until another survey reads it.
 func (s *survey) judgeResource(ctx context.Context, k *kind, obj stored.Observed, live *appsv1.Deployment, in *namespaceSurvey) (*judgement, error) {
-	sum := sumRecords(live)
+	sum := sumRecords(k, live)
 	if known := s.findJudgement(obj, sum, in.version); known != nil {
 		s.judged[obj.GetUID()] = known
 		return known, nil
@@ -134,16 +135,19 @@ func (s *survey) readWhole(ctx context.Context, k *kind, obj stored.Observed) (s
 	return whole, ownDeployment(live, obj), nil
 }
 
-// sumRecords returns a sum that changes with the records of a Deployment. The cache has no records of a Deployment that it keeps in part: its
-// version counts.
-func sumRecords(live *appsv1.Deployment) [sha256.Size]byte {
+// sumRecords returns a sum that changes with the records of a Deployment, and with whether the operator owns them: another tool can write the same values. The
+// cache has no records of a Deployment that it keeps in part: its version counts.
+func sumRecords(k *kind, live *appsv1.Deployment) [sha256.Size]byte {
 	switch {
 	case live == nil:
 		return [sha256.Size]byte{}
 	case children.IsPartial(live):
 		return sha256.Sum256([]byte(live.ResourceVersion))
 	}
-	return sha256.Sum256([]byte(live.Annotations[appv1.AnnotationLastAppliedInputs] + "\n" + live.Annotations[appv1.AnnotationHeld]))
+	sum := sha256.New()
+	_, _ = fmt.Fprintf(sum, "%t %t\n%s\n%s", workload.OwnsWaveRecord(k.Kind, live), workload.OwnsMark(k.Kind, live), // A hash has no errors.
+		live.Annotations[appv1.AnnotationLastAppliedInputs], live.Annotations[appv1.AnnotationHeld])
+	return [sha256.Size]byte(sum.Sum(nil))
 }
 
 // findJudgement returns the judgement of the survey before for a state, nil for none.
@@ -185,7 +189,7 @@ func newJudgement(k *kind, obj stored.Observed, live *appsv1.Deployment, in *nam
 		return made
 	}
 	today := resource.BuildInputs{}.WithPresentDefaults(&in.present, spec, obj.GetName())
-	made.digest = today.DefaultsDigest()
+	made.digest, made.paused = today.DefaultsDigest(), isPaused(typed)
 	if live == nil {
 		return made
 	}
@@ -195,6 +199,6 @@ func newJudgement(k *kind, obj stored.Observed, live *appsv1.Deployment, in *nam
 		return made
 	}
 	made.wave, made.current = used.Wave, used.HasPresentDefaults(spec, &today)
-	made.exempt = used.Kept || workload.HasOwnRelease(spec) || isPaused(typed) || made.rollback.StaysBack()
+	made.exempt = used.Kept || workload.HasOwnRelease(spec) || made.rollback.StaysBack() || !workload.OwnsWaveRecord(k.Kind, live)
 	return made
 }

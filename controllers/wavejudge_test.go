@@ -16,7 +16,9 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/stored"
+	"huolala.cn/app-operator/internal/waves"
 	"huolala.cn/app-operator/resource"
+	"huolala.cn/app-operator/test/play"
 )
 
 // TestJudgementsFollowTheirSources checks that a judgement is remembered for a generation, a record and the texts, and that each of these ends it.
@@ -47,12 +49,55 @@ func TestJudgementsFollowTheirSources(t *testing.T) {
 	app.Generation++
 	mustUnmarshal(t, &app.Spec, `{"image":"nginx:1","replicas":1,"paused":true}`)
 	f.update(app)
-	if fourth := judge(); fourth == third || !fourth.exempt {
+	if fourth := judge(); fourth == third || !fourth.paused {
 		t.Errorf("with another spec: %+v", fourth)
 	}
 	f.remove(app)
 	if judge() != nil || len(f.leader.judged.bySurvey) > 0 {
 		t.Error("a resource that is gone is remembered")
+	}
+}
+
+// TestJudgementsFollowTheOwnerOfARecord clears the managed fields of a Deployment, as a restore from a backup does, and has the operator write the same records again: a
+// judgement depends on both.
+func TestJudgementsFollowTheOwnerOfARecord(t *testing.T) {
+	f := newFleet(t, 1, plainApp, inWaves("1", "1", "0s"))
+	exempt := func() bool {
+		t.Helper()
+		f.look()
+		return f.leader.judged.ofLatest("platform")[types.UID("uid-of-app-web-0")].exempt
+	}
+	if exempt() {
+		t.Fatal("at first, no wave can take it")
+	}
+	d := f.deploymentOf("web-0")
+	records := d.Annotations
+	d.ManagedFields = []metav1.ManagedFieldsEntry{{}}
+	f.update(d)
+	if !exempt() {
+		t.Error("a wave can take an App whose record is not the operator's")
+	}
+	f.app("web-0")
+	if exempt() {
+		t.Error("no wave can take it once the record is the operator's again")
+	}
+	if got := f.deploymentOf("web-0").Annotations; got[appv1.AnnotationLastAppliedInputs] != records[appv1.AnnotationLastAppliedInputs] {
+		t.Errorf("the record has changed to %q", got)
+	}
+}
+
+// TestAFailedResourceIsNamedOnce has a resource that cannot take the defaults stop the rollout as well.
+func TestAFailedResourceIsNamedOnce(t *testing.T) {
+	id := func(name string) waves.ID {
+		return waves.ID{Kind: "App", NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
+	}
+	both, invalid, stalled := id("both"), id("invalid"), id("stalled")
+	status := appv1.AppDefaultsStatus{Failed: []appv1.FailedDefaults{newFailed(&both, "invalid"), newFailed(&invalid, "invalid")}}
+	found := &survey{messages: map[waves.ID]string{both: "rolled back"}}
+	setWaves(&status, found, &rolloutResult{Decision: waves.Decision{Stalled: []waves.ID{stalled, both}}}, newSetCondition(&status.Conditions, 1))
+	want := []appv1.FailedDefaults{newFailed(&both, "rolled back"), newFailed(&stalled, ""), newFailed(&invalid, "invalid")}
+	if !slices.Equal(status.Failed, want) {
+		t.Errorf("the status names %+v", status.Failed)
 	}
 }
 
@@ -193,6 +238,56 @@ func forgeWave(t *testing.T, forged int32) {
 	f.look()
 	if got := f.defaults(); got.Wave != 1 || len(f.leader.grants.All()) > 0 {
 		t.Errorf("with wave %d, wave %d is under way, %d are granted: %s", forged, got.Wave, len(f.leader.grants.All()), f.rolledOut())
+	}
+}
+
+// TestAnEditedRecordLosesNoWave has another client edit the recorded spec on the Deployment of an App with a grant, and a survey see that or not: the operator
+// writes its record again, and the App takes the defaults.
+func TestAnEditedRecordLosesNoWave(t *testing.T) {
+	for _, seen := range []bool{false, true} {
+		t.Run(fmt.Sprintf("seen %t", seen), func(t *testing.T) {
+			f := newFleet(t, 2, plainApp, inWaves("1", "1", "0s"))
+			f.setDefaults("platform", inWaves("2", "1", "0s"))
+			f.look()
+			for id := range f.leader.grants.All() {
+				d := f.deploymentOf(id.Name)
+				d.Annotations[appv1.AnnotationLastAppliedSpec] += " "
+				f.update(d)
+				if seen {
+					f.look()
+				}
+				f.app(id.Name)
+			}
+			f.waveWith(6)
+			if got := f.with("2"); len(got) != 2 || f.rolledOut() != "True/RolledOut" {
+				t.Errorf("%v have the defaults: %s", got, f.rolledOut())
+			}
+			if wave := f.defaults().Wave; wave > 3 {
+				t.Errorf("that took %d waves", wave)
+			}
+		})
+	}
+}
+
+// TestAForeignRecordBeginsNoWave has another client write the record of a Deployment again and again: while it is not the operator's, no wave begins with its App, and the
+// others take the defaults.
+func TestAForeignRecordBeginsNoWave(t *testing.T) {
+	f := newFleet(t, 2, plainApp, inWaves("1", "1", "0s"))
+	foreign, other := f.names[0], f.names[1]
+	f.setDefaults("platform", inWaves("2", "1", "0s"))
+	for round := range 10 {
+		d := f.deploymentOf(foreign)
+		d.Annotations[appv1.AnnotationLastAppliedSpec] = plainApp + strings.Repeat(" ", round+1)
+		f.update(d)
+		f.look()
+		f.app(foreign)
+		f.app(other)
+		f.setPods(other, play.SetAvailable)
+		f.app(other)
+		f.pass(time.Minute)
+	}
+	if got := f.defaults(); got.Wave > 1 || len(f.leader.grants.All()) > 0 || !slices.Equal(f.with("2"), []string{other}) {
+		t.Errorf("wave %d, %d are granted, %v have the defaults: %s", got.Wave, len(f.leader.grants.All()), f.with("2"), f.rolledOut())
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -123,8 +124,7 @@ func setWaves(status *appv1.AppDefaultsStatus, found *survey, made *rolloutResul
 		}
 		failed = append(failed, newFailed(&made.Stalled[i], words))
 	}
-	// The resources that have stopped the rollout are the first.
-	failed = append(sortFailed(failed), status.Failed...)
+	failed = appendOthers(sortFailed(failed), status.Failed, made.Stalled) // The resources that have stopped the rollout are the first.
 	status.Failed = failed[:min(len(failed), maxFailedDefaults)]
 	if len(status.Failed) == 0 {
 		status.Failed = nil
@@ -136,6 +136,17 @@ func setWaves(status *appv1.AppDefaultsStatus, found *survey, made *rolloutResul
 	set(appv1.ConditionStalled, stalled, reason, words)
 	set(appv1.ConditionReconciling, going, reason, words)
 	set(appv1.ConditionReady, !stalled && !going, reason, words)
+}
+
+// appendOthers appends the resources of others to failed that are not among the stalled ones, so that each resource is named once.
+func appendOthers(failed, others []appv1.FailedDefaults, stalled []waves.ID) []appv1.FailedDefaults {
+	for i := range others {
+		id := waves.ID{Kind: others[i].Kind, NamespacedName: types.NamespacedName{Namespace: others[i].Namespace, Name: others[i].Name}}
+		if !slices.Contains(stalled, id) {
+			failed = append(failed, others[i])
+		}
+	}
+	return failed
 }
 
 // isRolledOut reports whether a status, before its conditions are set, has the end of a rollout of its generation.
@@ -198,7 +209,7 @@ type setCondition func(kind string, is bool, reason, text string)
 // emitRollout sends an event when a rollout has stalled, or stalls with others, and when it has ended.
 func (r *AppDefaultsReconciler) emitRollout(of *stored.AppDefaults, before, after *appv1.AppDefaultsStatus) {
 	was, is := meta.FindStatusCondition(before.Conditions, appv1.ConditionRolledOut), meta.FindStatusCondition(after.Conditions, appv1.ConditionRolledOut)
-	if was == nil || is == nil || was.Reason == is.Reason && (was.Message == is.Message || is.Reason != appv1.ReasonWaveStalled) {
+	if was == nil || is == nil || was.Reason == is.Reason && (stopOf(was) == stopOf(is) || is.Reason != appv1.ReasonWaveStalled) {
 		return
 	}
 	switch is.Reason {
@@ -209,6 +220,12 @@ func (r *AppDefaultsReconciler) emitRollout(of *stored.AppDefaults, before, afte
 			r.Recorder.Eventf(of, nil, corev1.EventTypeNormal, is.Reason, "Reconcile", "%s", is.Message)
 		}
 	}
+}
+
+// stopOf returns the part of a condition RolledOut with the reason Stalled that names the resources: the numbers change with each change of another resource.
+func stopOf(rolledOut *metav1.Condition) string {
+	stop, _, _ := strings.Cut(rolledOut.Message, messageWaveWithout)
+	return stop
 }
 
 // rolloutChanged reports whether an event of a resource changes a rollout in waves.

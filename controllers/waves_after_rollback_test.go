@@ -70,6 +70,42 @@ func TestARepairThatGoesBackStopsNothing(t *testing.T) {
 			if got := w.lead(); got == "False/Stalled" {
 				t.Errorf("after the repair by wave %d, the rollout is %s", wave, got)
 			}
+			if got := w.defaultsStatus("platform").Skipped; got != 1 {
+				t.Errorf("after the repair by wave %d, %d resources are skipped", wave, got)
+			}
+		}
+	})
+}
+
+// TestAWaveWithRollbackTriesItsDefaults has an App stall with a change of its own and no rollback. A wave whose defaults request rollbacks tries these first: the
+// change may come up with them.
+func TestAWaveWithRollbackTriesItsDefaults(t *testing.T) {
+	forNames(t, heldKinds(), func(t *testing.T, name string) {
+		w := newWorld(t, newStored(t, kindNamed(t, name), flowSpec(name, "nginx:1", onePort)))
+		w.setDefaults("platform", inWaves("1", "1", "0s"))
+		w.settle(name)
+		w.run(name, w.replicaSet("web-1"))
+		w.settle(name)
+		w.setSpec(name, flowSpec(name, "nginx:none", onePort))
+		w.settle(name)
+		w.replicaSet("web-2")
+		w.stall(name)
+		w.settle(name)
+		w.stands("own change", name, "Applied=True/Applied", "Stalled=True/ImagePullBackOff")
+		w.setDefaults("platform", strings.Replace(inWaves("2", "1", "0s"), "{\"podAnnotations", "{\"rollback\":\"OnStall\",\"podAnnotations", 1))
+		w.settle(name)
+		w.lead()
+		w.settle(name)
+		if got := w.annotationsOfPods(); got != "map[a:2]" || w.image() != "nginx:none" {
+			t.Errorf("in the wave, the pods have %s and %s", w.image(), got)
+		}
+		w.replicaSet("web-3")
+		w.endPods()
+		w.stall(name)
+		w.settle(name)
+		w.stands("rollback", name, "Applied=False/RolledBack")
+		if got := w.image(); got != "nginx:1" {
+			t.Errorf("after the wave has stalled, too, the pods have %s", got)
 		}
 	})
 }
@@ -94,6 +130,49 @@ func TestAnOwnRollbackStopsNothing(t *testing.T) {
 		if got := w.lead(); got != "True/RolledOut" {
 			t.Errorf("once they are ready, the rollout is %s", got)
 		}
+	})
+}
+
+// TestAnOwnFailureAfterAnOwnRollbackStopsNothing has an App go back from a change of its own, by itself or by a hold, and then stall with another change before
+// the pods of before are ready: the defaults of its wave were ready once, so the rollout goes on.
+func TestAnOwnFailureAfterAnOwnRollbackStopsNothing(t *testing.T) {
+	forNames(t, heldKinds(), func(t *testing.T, name string) {
+		forEach(t, map[string]func(w *world){
+			"rollback": func(w *world) {
+				w.stallRelease(name)
+				w.settle(name)
+				w.stands("rollback", name, "Applied=False/RolledBack")
+			},
+			"hold": func(w *world) {
+				w.setSpec(name, flowSpec(name, "nginx:none", onePort))
+				w.settle(name)
+				w.replicaSet("web-2")
+				w.stall(name)
+				w.settle(name)
+				w.annotate(name, appv1.AnnotationHold, appv1.HoldLastGood)
+				w.settle(name)
+				w.stands("hold", name, "Applied=False/Held")
+				w.annotate(name, appv1.AnnotationHold, "")
+			},
+		}, func(t *testing.T, _ string, back func(w *world)) {
+			w := newWaveWorld(t, name, "web-0")
+			w.setDefaults("platform", inWaves("2", "1", "0s"))
+			w.settle(name)
+			w.lead()
+			w.settle(name)
+			w.run(name, w.replicaSet("web-1"))
+			w.settle(name)
+			back(w)
+			w.endPods()
+			w.setSpec(name, flowSpec(name, "nginx:3", onePort))
+			w.settle(name)
+			w.stall(name)
+			w.settle(name)
+			w.stands("another change", name, "Stalled=True/ImagePullBackOff")
+			if got := w.lead(); got != "True/RolledOut" {
+				t.Errorf("the rollout is %s", got)
+			}
+		})
 	})
 }
 
@@ -151,6 +230,50 @@ func TestARefusedChangeBeginsNoWave(t *testing.T) {
 	if f.rolledOut() != "True/RolledOut" || len(f.with("2")) != 2 {
 		t.Errorf("once the change is taken back, %v have the defaults: %s", f.with("2"), f.rolledOut())
 	}
+}
+
+// TestDefaultsThatARestingAppCannotTake has an App that is held, or has gone back from defaults of a wave, and defaults that make it invalid: it is named, and no wave
+// begins with it.
+func TestDefaultsThatARestingAppCannotTake(t *testing.T) {
+	forNames(t, heldKinds(), func(t *testing.T, name string) {
+		forEach(t, map[string]func(w *world){
+			"held": func(w *world) {
+				w.annotate(name, appv1.AnnotationHold, appv1.HoldLastGood)
+				w.settle(name)
+				w.stands("hold", name, "Applied=False/Held")
+			},
+			"rolled back": func(w *world) {
+				w.setDefaults("platform", inWaves("2", "1", "0s"))
+				w.settle(name)
+				w.lead()
+				w.settle(name)
+				w.replicaSet("web-2")
+				w.stall(name)
+				w.settle(name)
+				w.stands("rollback", name, "Applied=False/RolledBack")
+			},
+		}, func(t *testing.T, _ string, rest func(w *world)) {
+			w := newWorld(t, newStored(t, kindNamed(t, name), strings.Replace(onStall(name, "nginx:1"), "{", `{"progressDeadlineSeconds":100,`, 1)))
+			w.setDefaults("platform", inWaves("1", "1", "0s"))
+			w.settle(name)
+			w.run(name, w.replicaSet("web-1"))
+			w.settle(name)
+			rest(w)
+			latest := w.defaultsStatus("platform").Wave
+			w.setDefaults("platform", strings.Replace(inWaves("3", "1", "0s"), `{"podAnnotations`, `{"minReadySeconds":200,"podAnnotations`, 1))
+			w.settle(name)
+			if got := w.lead(); got != "False/Skipped" {
+				t.Errorf("the rollout is %s", got)
+			}
+			status := w.defaultsStatus("platform")
+			if status.Wave != latest || len(status.Failed) != 1 || !strings.Contains(status.Failed[0].Message, "minReadySeconds") {
+				t.Errorf("the status is %+v, the latest wave was %d", status, latest)
+			}
+			if got := w.annotationsOfPods(); got != "map[a:1]" {
+				t.Errorf("the pods have %s", got)
+			}
+		})
+	})
 }
 
 // TestAnAppThatCannotBeReadDeclines gives a grant to an App whose spec is changed so that it cannot be decoded: the grant ends.

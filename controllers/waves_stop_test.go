@@ -1,6 +1,8 @@
 package controllers
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -8,7 +10,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/stored"
@@ -30,6 +34,12 @@ func TestAChangeDoesNotOpenAStop(t *testing.T) {
 			setStoredSpec(t, app, strings.Replace(spec, `"replicas":1`, `"replicas":2`, 1))
 		},
 		"a refresh": func(app *stored.App, _ string) { app.Annotations = map[string]string{appv1.AnnotationRefresh: "1"} },
+		"a canary": func(app *stored.App, spec string) {
+			setStoredSpec(t, app, strings.Replace(spec, "{", `{"canary":{},`, 1))
+		},
+		"a command": func(app *stored.App, spec string) {
+			setStoredSpec(t, app, strings.Replace(spec, "{", `{"beforeRollout":{"command":["migrate"]},`, 1))
+		},
 	}
 	for name, change := range changes {
 		for kind, spec := range map[string]string{"plain": plainApp, "rolled back": rollback} {
@@ -61,6 +71,14 @@ func TestAChangeDoesNotOpenAStop(t *testing.T) {
 						}
 					}
 				}
+				if name == "a canary" || name == "a command" { // No wave takes such an App.
+					app := &stored.App{}
+					app.Name = stalled
+					f.read(app)
+					app.Generation++
+					setStoredSpec(t, app, spec)
+					f.update(app)
+				}
 				f.setPods(stalled, play.SetAvailable)
 				f.setDefaults("platform", inWaves("3", "1", "0s"))
 				f.waveWith(8)
@@ -69,6 +87,52 @@ func TestAChangeDoesNotOpenAStop(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestAChangeWithADeniedServiceDoesNotOpenAStop has a policy deny the Services with new defaults, and changes the App of the wave as its pipeline does: its pods
+// are ready, and the App is not. No other App takes the defaults until the Service is admitted, however the App is changed, while its time goes on and after it.
+func TestAChangeWithADeniedServiceDoesNotOpenAStop(t *testing.T) {
+	for name, late := range map[string]time.Duration{"in its time": 0, "late": 2 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			const spec, text = `{"image":"nginx:%d","replicas":1,"ports":[{"port":80}]}`,
+				`{"defaults":{"podAnnotations":{"a":"2"},"service":{"annotations":{"a":"denied"}}},"rollout":{"type":"Waves","size":1,"soak":"5m"}}`
+			f := newFleet(t, 3, fmt.Sprintf(spec, 1), inWaves("1", "1", "5m"))
+			f.setDefaults("platform", text)
+			denies := true
+			f.fail = func(_ string, obj client.Object) error {
+				if _, ok := obj.(*corev1.Service); ok && denies && obj.GetAnnotations()["a"] == "denied" {
+					return fmt.Errorf("%w: %w", errDead, apierrors.NewForbidden(corev1.Resource("services"), obj.GetName(), errors.New("no such annotation")))
+				}
+				return nil
+			}
+			f.waveWith(2)
+			f.pass(late)
+			first := f.with("2")
+			if len(first) != 1 {
+				t.Fatalf("the wave has %q", first)
+			}
+			for image := 2; image <= 4; image++ {
+				app := &stored.App{}
+				app.Name = first[0]
+				f.read(app)
+				if is := app.Defaults(); is == nil || is.WasReady {
+					t.Errorf("before image %d, the status has %+v", image, is)
+				}
+				app.Generation++
+				setStoredSpec(t, app, fmt.Sprintf(spec, image))
+				f.update(app)
+				f.waveWith(8)
+				if got := f.with("2"); !slices.Equal(got, first) {
+					t.Errorf("with image %d, %q have the defaults: %s", image, got, f.rolledOut())
+				}
+			}
+			denies = false
+			f.waveWith(24)
+			if got := f.with("2"); len(got) != 3 || f.rolledOut() != "True/RolledOut" {
+				t.Errorf("once they are admitted, %v have the defaults: %s", got, f.rolledOut())
+			}
+		})
 	}
 }
 

@@ -357,6 +357,21 @@ func TestAWaveThatStalls(t *testing.T) {
 	if again := f.look(); again != 0 || len(f.requests) > 0 {
 		t.Errorf("once it has stopped, it writes %q and looks again in %s", f.requests, again)
 	}
+	other := &stored.App{} // A change of its own that takes the defaults changes the number of the message, and not the stop.
+	other.Name = f.names[slices.IndexFunc(f.names, func(name string) bool { return !slices.Contains(first, name) })]
+	f.read(other)
+	other.Generation++
+	mustUnmarshal(t, &other.Spec, strings.Replace(plainApp, "nginx:1", "nginx:2", 1))
+	f.update(other)
+	f.sent()
+	f.app(other.Name)
+	f.setPods(other.Name, play.SetAvailable)
+	f.app(other.Name)
+	f.look()
+	f.most = 0
+	if sent := fmt.Sprint(f.sent()); f.defaults().Current != 3 || strings.Contains(sent, "ErrStalled") {
+		t.Errorf("after a change of another App, %d Apps have the defaults, and the events are %q", f.defaults().Current, sent)
+	}
 
 	f.setDefaults("platform", inWaves("3", `"20%"`, "1m"))
 	f.everyApp()

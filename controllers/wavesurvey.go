@@ -54,9 +54,10 @@ type survey struct {
 // namespaceSurvey has what counts for the resources of a namespace.
 type namespaceSurvey struct {
 	present resource.PresentDefaults
-	// version changes with present, and follows is true if the resources follow the rollout of the AppDefaults.
+	// version changes with present, follows is true if the resources follow the rollout of the AppDefaults, and soak is the soak of the rollout that they follow.
 	version string
 	follows bool
+	soak    time.Duration
 	// reads is the number of resources of this namespace read for a judgement.
 	reads int
 }
@@ -142,7 +143,7 @@ func (s *survey) addResource(ctx context.Context, k *kind, obj stored.Observed) 
 		s.counted.Pending++
 	}
 	if !in.follows {
-		if !judged.current && member.Awaits() {
+		if (&waves.Rollout{Soak: in.soak, Now: s.deps.Clock.Now()}).Awaits(&member) {
 			s.awaiting++
 		}
 		return nil
@@ -181,7 +182,9 @@ func (s *survey) surveyNamespace(ctx context.Context, namespace string) (*namesp
 	if err != nil {
 		return nil, err
 	}
-	made.follows = of == s.of && rollout.IsWaves()
+	if rollout.IsWaves() {
+		made.follows, made.soak = of == s.of, rollout.WaveSoak()
+	}
 	for _, ns := range defaults.namespacesFor(namespace) {
 		known, err := defaults.readDefaults(ctx, ns)
 		if err != nil {
@@ -207,8 +210,9 @@ func (s *survey) newMember(ctx context.Context, k *kind, obj stored.Observed, in
 		grant, granted = waves.Grant{}, false
 	}
 	made := waves.Member{
-		ID: id, UID: obj.GetUID(), Current: judged.current, Granted: grant.Wave, GrantedAt: grant.At, Refused: grant.Refused, Exempt: judged.exempt || obj.GetDeletionTimestamp() != nil,
-		RolledBack: judged.rollback.Present, RolledBackEarlier: judged.rollback.Others, RolledBackOwn: judged.rollback.Own,
+		ID: id, UID: obj.GetUID(), Current: judged.current, Granted: grant.Wave, GrantedAt: grant.At, Refused: grant.Refused, Exempt: judged.exempt,
+		Left:       judged.paused || obj.GetAnnotations()[appv1.AnnotationHold] != "" || obj.GetDeletionTimestamp() != nil,
+		RolledBack: judged.rollback.Present, RolledBackEarlier: judged.rollback.Others, RolledBackOwn: judged.rollback.StaysBack(),
 	}
 	if wave := judged.wave; !wave.IsZero() {
 		made.Wave, made.TakenAt, made.Repairs = s.countedWave(wave.Number), wave.At.Time, wave.Repairs
@@ -224,9 +228,6 @@ func (s *survey) newMember(ctx context.Context, k *kind, obj stored.Observed, in
 		made.Repairs = judged.rollback.Repairs
 	}
 	s.addConditions(&made, obj)
-	if obj.GetAnnotations()[appv1.AnnotationHold] != "" {
-		made.Exempt = true
-	}
 	if state := s.deps.grants.Declined(id); state != "" && !judged.current && state == workload.WaveState(obj, judged.digest, in.present.Unknown) {
 		made.Exempt = true
 	}

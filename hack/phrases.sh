@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-limit=22 # for 10,000 words of comments
+limit=21 # for 10,000 words of comments
 
 list=
 if [ "${1:-}" = --list ]; then list=1; shift; fi

@@ -80,8 +80,8 @@ func (r *DefaultsRollout) WaveSoak() time.Duration {
 // DefaultsRolloutStatus is the status of AppDefaults about a rollout in waves.
 type DefaultsRolloutStatus struct {
 	// skipped is the number of resources that do not have the present defaults and that a rollout in waves leaves out for now: they are
-	// in a rollout of their own, paused or held, have gone back from a change of their own, have a canary or a command before the rollout, or keep the pods of before an
-	// adoption.
+	// in a rollout of their own, paused or held, have gone back from a change of their own or from the repair by a wave, have a canary or a command before the rollout,
+	// keep the pods of before an adoption, or have a record on their Deployment that another tool has written.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:number"}
 	Skipped int32 `json:"skipped,omitempty"`

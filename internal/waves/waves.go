@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"huolala.cn/app-operator/internal/reconciler"
 )
 
 // ID names a resource.
@@ -44,28 +46,14 @@ type Member struct {
 	// Unapplied is true while the resource is not ready as its present spec is not in force, Refuses if the resource has stalled for the same reason, and
 	// RolledBackOwn after a rollback from a change of its own.
 	Unapplied, Refuses, RolledBackOwn bool
-	// Exempt is true for a resource that the rollout leaves out, whatever its state, and Invalid for a resource that cannot take the defaults.
-	Exempt, Invalid bool
+	// Left is true for a resource that a user has taken out of the rollout, Exempt for a resource that no wave can take, and Invalid for a resource that cannot have
+	// the defaults.
+	Left, Exempt, Invalid bool
 	// Granted is the number of the wave of a grant, from the decision that the resource takes the defaults until its record has them; 0 for none.
 	// GrantedAt is the time of the decision, and Refused is true while the API server refuses the objects of a resource with a grant.
 	Granted   int32
 	GrantedAt time.Time
 	Refused   bool
-}
-
-// Awaits reports whether a resource takes the present defaults in a wave, as Decide decides: not if it has them, is skipped, or has gone back from a repair.
-func (m *Member) Awaits() bool {
-	switch {
-	case m.Current:
-		return false
-	case m.Granted > 0:
-		return true
-	case m.Invalid, m.Exempt:
-		return false
-	case m.RolledBack:
-		return !m.Repairs
-	}
-	return m.Ready || m.Stalled || m.RolledBackEarlier
 }
 
 // Rollout is the state of a rollout.
@@ -97,8 +85,8 @@ type Decision struct {
 	Skipped []ID
 	// Current and Rest are the numbers of resources with the present defaults and without. Waiting is the number of the latter that a later wave has.
 	Current, Rest, Waiting int
-	// Again is when the soak of the latest wave ends if all its resources stay ready, or when a resource has held it up for too long; 0 if no
-	// time ends anything.
+	// Again is when the soaks of all resources of the latest wave that are ready have ended if these stay ready, or when a resource has held up the next wave for too
+	// long, whichever is first; 0 if no time ends anything.
 	Again time.Duration
 }
 
@@ -123,6 +111,7 @@ func Decide(r *Rollout) Decision {
 		}
 	}
 	var out, ready, broken []*Member
+	var soak, stuck time.Duration
 	for i := range r.Members {
 		m := &r.Members[i]
 		if r.hasStalled(m, made.Wave) {
@@ -131,34 +120,29 @@ func Decide(r *Rollout) Decision {
 				made.Late = append(made.Late, m.ID)
 			}
 		}
-		switch {
-		case m.Current:
-			made.Current++
-			if r.isBusy(m, made.Wave) {
-				made.Busy = append(made.Busy, m.ID)
-				made.Again = max(made.Again, r.timeLeft(m))
+		if r.isBusy(m, made.Wave) {
+			made.Busy = append(made.Busy, m.ID)
+			if m.Granted == 0 {
+				soak = max(soak, r.soakLeft(m))
 			}
-			continue
-		case m.Granted > 0:
-			if r.isBusy(m, made.Wave) && (!m.Refused || !m.Repairs) {
-				made.Busy = append(made.Busy, m.ID)
-				made.Again = max(made.Again, r.timeLeft(m))
-			}
-		case m.Invalid:
-		case m.Exempt:
-			made.Skipped = append(made.Skipped, m.ID)
-		case m.RolledBack:
-		case r.isOut(m):
-			out = append(out, m)
-		case m.Ready:
-			ready = append(ready, m)
-		case m.Stalled:
-			broken = append(broken, m)
-		default:
-			made.Skipped = append(made.Skipped, m.ID)
+			stuck = reconciler.MinRequeue(stuck, r.stuckLeft(m))
 		}
-		made.Rest++
+		switch r.placeOf(m) {
+		case placeCurrent:
+			made.Current++
+		case placeOut:
+			out = append(out, m)
+		case placeReady:
+			ready = append(ready, m)
+		case placeBroken:
+			broken = append(broken, m)
+		case placeSkipped:
+			made.Skipped = append(made.Skipped, m.ID)
+		case placeGranted, placeInvalid, placeBack:
+		}
 	}
+	made.Again = reconciler.MinRequeue(soak, stuck) // The next wave begins after the last soak.
+	made.Rest = len(r.Members) - made.Current
 	made.Waiting = len(out) + len(ready) + len(broken)
 	if len(made.Stalled)+len(made.Busy) > 0 || r.Pending {
 		return made
@@ -173,9 +157,56 @@ func Decide(r *Rollout) Decision {
 	return made
 }
 
+// place is the part of a rollout that a resource belongs to.
+type place int
+
+const (
+	// placeCurrent has the resources with the present defaults, and placeGranted the resources with a grant of these.
+	placeCurrent place = iota
+	placeGranted
+	// placeInvalid has the resources that cannot have the present defaults. placeSkipped has the resources that are left out for now, also those that have gone back
+	// from a repair, and placeBack has the other resources that have gone back from the present defaults.
+	placeInvalid
+	placeSkipped
+	placeBack
+	// placeOut, placeReady and placeBroken have the resources that wait for a wave: the resources that are not ready because of an earlier wave, the ready ones,
+	// and the resources that have stalled with a change of their own.
+	placeOut
+	placeReady
+	placeBroken
+)
+
+// placeOf returns the place of a resource.
+func (r *Rollout) placeOf(m *Member) place {
+	switch {
+	case m.Current:
+		return placeCurrent
+	case m.Granted > 0:
+		return placeGranted
+	case m.Invalid:
+		return placeInvalid
+	case m.Left, m.Exempt, m.RolledBack && m.Repairs:
+		return placeSkipped
+	case m.RolledBack:
+		return placeBack
+	case r.isOut(m):
+		return placeOut
+	case m.Ready:
+		return placeReady
+	case m.Stalled:
+		return placeBroken
+	}
+	return placeSkipped
+}
+
+// Awaits reports whether a resource takes the present defaults in a wave, or once the rollout goes on.
+func (r *Rollout) Awaits(m *Member) bool {
+	return slices.Contains([]place{placeGranted, placeBack, placeOut, placeReady, placeBroken}, r.placeOf(m))
+}
+
 // hasStalled reports whether the present defaults, taken in a wave, have made a resource fail, or, in the latest wave, keep it from the end of its soak.
 func (r *Rollout) hasStalled(m *Member, latest int32) bool {
-	return !m.isLeftAlone() && !m.Repairs && (r.hasFailed(m) || !m.Exempt && r.isLate(m, latest))
+	return !m.isLeftAlone() && !m.Repairs && (r.hasFailed(m) || !m.isTakenOut() && r.isLate(m, latest))
 }
 
 // hasFailed reports whether a resource has gone back from the present defaults, cannot be written with them, or has stalled by them.
@@ -188,7 +219,7 @@ func (r *Rollout) hasFailed(m *Member) bool {
 
 // hasOwnTrouble reports whether a resource has stalled with a change of its own, which is not in force: after a rollback, or refused long after its soak.
 func (r *Rollout) hasOwnTrouble(m *Member) bool {
-	return m.Stalled && m.Reported && (m.RolledBackOwn || m.Refuses && r.hadSoaked(m))
+	return m.RolledBackOwn || m.Stalled && m.Refuses && r.hadSoaked(m)
 }
 
 // hadSoaked reports whether a resource was ready for its soak, until long after it took its defaults.
@@ -204,26 +235,17 @@ func (r *Rollout) isLate(m *Member, latest int32) bool {
 	return m.Current && m.Wave > 0 && m.Wave == latest && !r.hasSoaked(m) && r.stuckLeft(m) <= 0
 }
 
-// isBusy reports whether a resource with the present defaults keeps the next wave from beginning.
+// isBusy reports whether a resource with the present defaults, or a grant of them, keeps the next wave from beginning.
 func (r *Rollout) isBusy(m *Member, latest int32) bool {
 	switch {
-	case (m.Repairs || m.Exempt) && r.stuckLeft(m) <= 0: // It has had its time, and stops nothing.
+	case !m.Current && m.Granted == 0, (m.Repairs || m.isTakenOut()) && r.stuckLeft(m) <= 0: // It has had its time, and stops nothing.
 		return false
 	case m.Granted > 0:
-		return true
+		return !m.Refused || !m.Repairs
 	case m.Wave == 0 || m.Wave != latest || m.isLeftAlone() || m.Repairs && m.Reported && m.Stalled:
 		return false
 	}
 	return !r.hasSoaked(m)
-}
-
-// timeLeft returns the time until a resource that holds up the next wave may change that: the rest of its soak, or of the time that it has
-// for its soak.
-func (r *Rollout) timeLeft(m *Member) time.Duration {
-	if m.Granted == 0 && m.Reported && m.Ready {
-		return r.soakLeft(m)
-	}
-	return r.stuckLeft(m)
 }
 
 // stuckLeft returns the rest of the time that a resource has to take the defaults, or for the end of its soak. A time in the future does not count.
@@ -238,8 +260,14 @@ func (r *Rollout) stuckLeft(m *Member) time.Duration {
 	return max(0, since.Add(r.Soak+stuckTime).Sub(r.Now))
 }
 
-// isLeftAlone reports whether a user has taken a resource that has stalled out of the rollout.
-func (m *Member) isLeftAlone() bool { return m.Exempt && (m.Stalled || m.RolledBack) }
+// isTakenOut reports whether a resource of a wave stops no rollout: a user has taken it out, or no wave can take it, and it was ready with its defaults. A resource that
+// was not ready yet counts, also if no wave can take it any more, as with a canary.
+func (m *Member) isTakenOut() bool {
+	return m.Left || m.Exempt && m.Reported && m.WasReady && !m.RolledBack
+}
+
+// isLeftAlone reports whether a resource that has failed stops no rollout.
+func (m *Member) isLeftAlone() bool { return m.isTakenOut() && (m.Stalled || m.RolledBack) }
 
 // isOut reports whether a resource is not ready because of defaults that it took in a wave and that are no longer the present ones.
 func (r *Rollout) isOut(m *Member) bool {

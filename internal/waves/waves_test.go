@@ -54,14 +54,14 @@ func TestDecide(t *testing.T) {
 		"granted in a time to come":           {Member{Ready: true, Granted: 1, GrantedAt: began.Add(time.Hour)}, "[]", "", 1, 0, soak + stuckTime, 1},
 		"to be repaired, and never taken":     {Member{Stalled: true, Granted: 1, GrantedAt: began.Add(-soak - stuckTime), Repairs: true}, "[a b]", "", 0, 0, 0, 2},
 		"repaired, not ready for too long":    {with(taken(soak+stuckTime, 0), func(m *Member) { m.Repairs, m.Ready = true, false }), "[a b]", "", 0, 0, 0, 4},
-		"never ready for too long, and held":  {with(taken(soak+stuckTime, 0), func(m *Member) { m.Ready, m.Exempt = false, true }), "[a b]", "", 0, 0, 0, 4},
-		"not ready, and held":                 {with(taken(time.Minute, 0), func(m *Member) { m.Ready, m.Exempt = false, true }), "[]", "", 1, 0, 64 * time.Minute, 3},
+		"never ready for too long, and held":  {with(taken(soak+stuckTime, 0), func(m *Member) { m.Ready, m.Left = false, true }), "[a b]", "", 0, 0, 0, 4},
+		"not ready, and held":                 {with(taken(time.Minute, 0), func(m *Member) { m.Ready, m.Left = false, true }), "[]", "", 1, 0, 64 * time.Minute, 3},
 		"granted, stalled by earlier ones":    {with(earlier, func(m *Member) { m.Stalled, m.Granted, m.GrantedAt = true, 1, began }), "[]", "", 1, 0, soak + stuckTime, 1},
 		"granted, and refused":                {Member{Stalled: true, Granted: 1, GrantedAt: began, Refused: true}, "[]", "[x]", 1, 0, soak + stuckTime, 1},
 		"taken, status of before":             {with(taken(0, time.Hour), func(m *Member) { m.Reported = false }), "[]", "", 1, 0, soak + time.Hour, 3},
 		"taken, not ready":                    {with(taken(time.Minute, 0), func(m *Member) { m.Ready = false }), "[]", "", 1, 0, 64 * time.Minute, 3},
 		"taken, stalled":                      {with(taken(time.Minute, 0), func(m *Member) { m.Ready, m.Stalled = false, true }), "[]", "[x]", 1, 0, 64 * time.Minute, 3},
-		"taken, stalled, paused":              {with(taken(time.Minute, 0), func(m *Member) { m.Ready, m.Stalled, m.Exempt = false, true, true }), "[a b]", "", 0, 0, 0, 4},
+		"taken, stalled, paused":              {with(taken(time.Minute, 0), func(m *Member) { m.Ready, m.Stalled, m.Left = false, true, true }), "[a b]", "", 0, 0, 0, 4},
 		"taken, soon a refused change":        {with(taken(time.Minute, 0), refuse(soak, 0)), "[]", "[x]", 1, 0, 64 * time.Minute, 3},
 		"taken, later a refused change":       {with(taken(time.Hour, 0), refuse(soak, 0)), "[a b]", "", 0, 0, 0, 4},
 		"taken, a refused change for long":    {with(taken(24*time.Hour, 0), refuse(soak, 20*time.Hour)), "[a b]", "", 0, 0, 0, 4},
@@ -83,6 +83,7 @@ func TestDecide(t *testing.T) {
 		"taken in a time to come":             {taken(-time.Hour, time.Hour), "[a b]", "", 0, 0, 0, 4},
 		"taken, never ready":                  {with(taken(time.Minute, 0), func(m *Member) { m.Ready, m.WasReady = false, false }), "[]", "", 1, 0, 64 * time.Minute, 3},
 		"taken, never ready for too long":     {with(taken(soak+stuckTime, 0), func(m *Member) { m.Ready, m.WasReady = false, false }), "[]", "[x]", 1, 0, 0, 3},
+		"taken, ready late for its soak":      {with(taken(soak+stuckTime-time.Minute, time.Minute), func(m *Member) { m.WasReady = true }), "[]", "", 1, 0, time.Minute, 3},
 		"taken, ready by turns for too long":  {taken(soak+stuckTime, 0), "[]", "[x]", 1, 0, soak, 3},
 		"taken, never reported for too long":  {with(taken(soak+stuckTime, 0), func(m *Member) { m.Reported = false }), "[]", "[x]", 1, 0, 0, 3},
 		"repaired, stalled again":             {with(taken(time.Minute, 0), func(m *Member) { m.Repairs, m.Ready, m.Stalled = true, false, true }), "[a b]", "", 0, 0, 0, 4},
@@ -94,8 +95,14 @@ func TestDecide(t *testing.T) {
 		"stalled with its own change":         {Member{Stalled: true}, "[a b]", "", 0, 0, 0, 1},
 		"taken with a change of its own":      {Member{Current: true, Stalled: true}, "[a b]", "", 0, 0, 0, 1},
 		"rolled back":                         {Member{RolledBack: true, Stalled: true}, "[]", "[x]", 0, 0, 0, 0},
-		"rolled back, and held":               {Member{RolledBack: true, Stalled: true, Exempt: true}, "[a b]", "", 0, 1, 0, 1},
-		"to be repaired, and gone back":       {Member{RolledBack: true, Stalled: true, Repairs: true}, "[a b]", "", 0, 0, 0, 1},
+		"rolled back, and held":               {Member{RolledBack: true, Stalled: true, Left: true}, "[a b]", "", 0, 1, 0, 1},
+		"to be repaired, and gone back":       {Member{RolledBack: true, Stalled: true, Repairs: true}, "[a b]", "", 0, 1, 0, 1},
+		"taken, stalled, with a canary":       {with(taken(time.Minute, 0), func(m *Member) { m.Ready, m.WasReady, m.Stalled, m.Exempt = false, false, true, true }), "[]", "[x]", 1, 0, 64 * time.Minute, 3},
+		"taken, ready, then a canary stalls":  {with(taken(time.Minute, 0), func(m *Member) { m.Ready, m.Stalled, m.Exempt = false, true, true }), "[a b]", "", 0, 0, 0, 4},
+		"late, with a canary":                 {with(taken(soak+stuckTime, 0), func(m *Member) { m.Ready, m.WasReady, m.Exempt = false, false, true }), "[]", "[x]", 1, 0, 0, 3},
+		"late, then a canary":                 {with(taken(soak+stuckTime, 0), func(m *Member) { m.Ready, m.Exempt = false, true }), "[a b]", "", 0, 0, 0, 4},
+		"rolled back, with a canary":          {Member{RolledBack: true, Stalled: true, Exempt: true}, "[]", "[x]", 0, 1, 0, 0},
+		"taken, its own change goes back":     {with(taken(soak+stuckTime, 0), func(m *Member) { m.Ready, m.Reported, m.RolledBackOwn, m.Exempt = false, false, true, true }), "[a b]", "", 0, 0, 0, 4},
 		"gone back from an earlier repair":    {Member{RolledBackEarlier: true, Stalled: true, Repairs: true}, "[a b]", "", 0, 0, 0, 1},
 		"taken, its own change, not up yet":   {with(taken(time.Minute, 0), func(m *Member) { m.Ready, m.WasReady, m.Stalled, m.RolledBackOwn = false, false, true, true }), "[a b]", "", 0, 0, 0, 4},
 		"rolled back from earlier ones":       {Member{RolledBackEarlier: true, Stalled: true}, "x and one", "", 0, 0, 0, 1},
@@ -104,7 +111,7 @@ func TestDecide(t *testing.T) {
 		"status of before earlier ones":       {with(earlier, func(m *Member) { m.Ready, m.Reported = true, false }), "x and one", "", 0, 0, 0, 1},
 		"earlier ones, failed much later":     {with(earlier, func(m *Member) { m.TakenAt = began.Add(-time.Hour) }), "[a b]", "", 0, 1, 0, 1},
 		"never ready with earlier ones":       {with(earlier, func(m *Member) { m.TakenAt, m.WasReady = began.Add(-time.Hour), false }), "x and one", "", 0, 0, 0, 1},
-		"stalled by earlier ones, and held":   {with(earlier, func(m *Member) { m.Stalled, m.Exempt = true, true }), "[a b]", "", 0, 1, 0, 1},
+		"stalled by earlier ones, and held":   {with(earlier, func(m *Member) { m.Stalled, m.Left = true, true }), "[a b]", "", 0, 1, 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.member.ID = idOf("x")
@@ -133,6 +140,38 @@ func TestDecide(t *testing.T) {
 				t.Errorf("a wave begins that may not: %s", names(got.Take))
 			}
 		})
+	}
+}
+
+// TestOneLookPerWave checks when to look again at a wave with several resources: after the last soak of those that are ready, and not after each, or once the first
+// has held up the next wave for too long.
+func TestOneLookPerWave(t *testing.T) {
+	const soak = 5 * time.Minute
+	ready := func(name string, ago time.Duration) Member {
+		return Member{ID: idOf(name), Current: true, Wave: 1, TakenAt: began.Add(-ago), Reported: true, WasReady: true, Ready: true, Since: began.Add(-ago)}
+	}
+	starts := func(name string, ago time.Duration) Member {
+		return Member{ID: idOf(name), Current: true, Wave: 1, TakenAt: began.Add(-ago), Reported: true, Since: began}
+	}
+	granted := func(name string, ago time.Duration) Member {
+		return Member{ID: idOf(name), Ready: true, Granted: 1, GrantedAt: began.Add(-ago), Reported: true, Since: began.Add(-ago)}
+	}
+	for name, c := range map[string]struct {
+		members []Member
+		again   time.Duration
+	}{
+		"two soaks":                      {[]Member{ready("a", 4*time.Minute), ready("b", 2*time.Minute)}, 3 * time.Minute},
+		"two soaks, the other way round": {[]Member{ready("a", 2*time.Minute), ready("b", 4*time.Minute)}, 3 * time.Minute},
+		"a soak and a start":             {[]Member{ready("a", 4*time.Minute), starts("b", 10*time.Minute)}, time.Minute},
+		"a soak and a late start":        {[]Member{ready("a", time.Minute), starts("b", time.Hour+3*time.Minute)}, 2 * time.Minute},
+		"two starts":                     {[]Member{starts("a", 10*time.Minute), starts("b", 20*time.Minute)}, 45 * time.Minute},
+		"two grants":                     {[]Member{granted("a", time.Minute), granted("b", 2*time.Minute)}, soak + stuckTime - 2*time.Minute},
+		"a grant and a soak":             {[]Member{granted("a", time.Minute), ready("b", 2*time.Minute)}, 3 * time.Minute},
+		"a soak that has ended":          {[]Member{ready("a", soak), ready("b", 2*time.Minute)}, 3 * time.Minute},
+	} {
+		if got := Decide(&Rollout{Members: c.members, Size: 2, Soak: soak, Now: began}); got.Again != c.again || len(got.Take) > 0 {
+			t.Errorf("%s: the decision is %+v, want another look after %s", name, got, c.again)
+		}
 	}
 }
 
@@ -432,13 +471,15 @@ func TestAwaits(t *testing.T) {
 		"stalled":                   {Member{Stalled: true}, true},
 		"a rollout of its own":      {Member{}, false},
 		"granted":                   {Member{Granted: 2}, true},
-		"paused":                    {Member{Exempt: true, Ready: true}, false},
+		"paused":                    {Member{Left: true, Ready: true}, false},
+		"with a canary":             {Member{Exempt: true, Ready: true}, false},
+		"out by earlier ones":       {Member{Wave: 1, TakenAt: began.Add(-time.Minute), Reported: true, Since: began}, true},
 		"invalid with them":         {Member{Invalid: true, Ready: true}, false},
 		"gone back from them":       {Member{RolledBack: true, Stalled: true}, true},
 		"gone back from a repair":   {Member{RolledBack: true, Stalled: true, Repairs: true}, false},
 		"gone back from other ones": {Member{RolledBackEarlier: true}, true},
 	} {
-		if got := c.member.Awaits(); got != c.want {
+		if got := (&Rollout{Soak: time.Minute, Now: began}).Awaits(&c.member); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

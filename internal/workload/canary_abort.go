@@ -2,6 +2,7 @@ package workload
 
 import (
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/resource"
 )
 
 // byAbort is the value of By in the mark of an aborted canary.
@@ -20,16 +21,31 @@ func (c decider) abortCause() string {
 	return ""
 }
 
-// newAbort returns the mark of a canary that is aborted.
+// newAbort returns the mark of a canary that is aborted. The mark has the wave whose defaults the canary ran with, if no pods have been ready with these
+// yet: the wave is still what stops a rollout.
 func (c decider) newAbort(present *builtSpec, cause string) *holdMark {
 	record := recordOf(c.seen.canary.object)
 	if len(record) > maxFailedRecord {
 		record = c.in.Spec.Identity()
 	}
-	return &holdMark{By: byAbort, Failed: &failedSpec{
+	failed := &failedSpec{
 		Identity: record, Refresh: present.inputs.Refresh, Image: mainImage(present.workload), Cause: cause,
 		Canary: true, Content: present.inputs.Config.Mark(),
-	}}
+	}
+	if !present.inputs.Wave.IsZero() && !c.hasDefaultsInForce(&present.inputs) {
+		failed.Wave, failed.Taken = present.inputs.Wave, present.inputs.DefaultsDigest()
+	}
+	return &holdMark{By: byAbort, Failed: failed}
+}
+
+// hasDefaultsInForce reports whether the record in force has the defaults of inputs: that record has their wave, and the status has the readiness of its pods.
+func (c decider) hasDefaultsInForce(inputs *resource.BuildInputs) bool {
+	source := c.recordInForce()
+	if source == nil {
+		return false
+	}
+	is, err := resource.DecodeInputs(source.inputs)
+	return err == nil && is.HasPresentDefaults(c.in.Spec.WithDefaults(""), inputs)
 }
 
 // abortInForce returns the mark of an aborted canary of the present spec, nil if there is none.

@@ -113,8 +113,12 @@ func (c decider) decideSpec() (*decision, *need, error) {
 		want.notRolledBack = wish.declined
 		if wish.mark != nil {
 			held, ask := c.decideHold(wish)
-			if ask != nil || held.source == sourceHeld {
-				return held, ask, nil
+			switch {
+			case ask != nil:
+				return nil, ask, nil
+			case held.source == sourceHeld:
+				held.defaultsInvalid = c.refuseDefaultsAtRest()
+				return held, nil, nil
 			}
 			want = held // The rollback is declined, and the present spec stays in force.
 		}

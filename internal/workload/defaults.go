@@ -165,12 +165,23 @@ func (c decider) refuseDefaults(present *builtSpec) error {
 	return InvalidSpec(errs)
 }
 
+// refuseDefaultsAtRest is refuseDefaults for a spec that waits for the end of a hold or a rollback, and is not built meanwhile.
+func (c decider) refuseDefaultsAtRest() error {
+	if c.in.Undecodable != nil || c.seen.Object == nil {
+		return nil //nolint:nilerr // A spec that cannot be decoded cannot be built with any defaults.
+	}
+	recorded, err := inputsOf(c.seen.Object)
+	if err != nil {
+		return nil //nolint:nilerr // The spec has no record to keep other inputs of.
+	}
+	return c.refuseDefaults(&builtSpec{inputs: recorded})
+}
+
 // maxDefaultsMessage is the maximum length in bytes of status.defaults.invalid.
 const maxDefaultsMessage = 512
 
-// defaultsOf returns the status about the defaults of a live Deployment, an empty one without AppDefaults now and before. ready is true if the
-// pods are ready.
-func defaultsOf(in *Input, want *decision, seen *Observed, ready bool) appv1.DefaultsStatus {
+// defaultsOf returns the status about the defaults of a live Deployment, an empty one without AppDefaults now and before.
+func defaultsOf(in *Input, want *decision, seen *Observed) appv1.DefaultsStatus {
 	live := seen.Deployment()
 	if !in.Kind.Serves || in.Undecodable != nil {
 		return in.Before.Defaults
@@ -186,7 +197,7 @@ func defaultsOf(in *Input, want *decision, seen *Observed, ready bool) appv1.Def
 	}
 	status := &appv1.DefaultsInUse{Digest: digestOf(in, want, used.Defaults)}
 	status.Current = known && !used.Kept && want.defaultsInvalid == nil && used.HasPresentDefaults(in.Spec.WithDefaults(""), &want.today)
-	status.WaveInUse = waveOf(in, &used, ready)
+	status.WaveInUse = waveOf(in, &used)
 	if want.defaultsInvalid != nil {
 		_, status.Invalid = reconciler.ReasonAndMessageOf(want.defaultsInvalid)
 		status.Invalid = message.Truncate(status.Invalid, maxDefaultsMessage)

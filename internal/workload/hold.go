@@ -46,6 +46,12 @@ func (h *holdMark) encodeMark() string {
 // rolledBack reports whether the hold comes from a rollback and not from an annotation.
 func (h *holdMark) rolledBack() bool { return h.By == byRollback && h.Failed != nil }
 
+// wentBack reports whether the workload has gone back from a failed spec: by a rollback, or by the abort of a canary with the defaults of a wave, with which no pods
+// have been ready.
+func (h *holdMark) wentBack() bool {
+	return h.rolledBack() || h.By == byAbort && h.Failed != nil && h.Failed.Taken != ""
+}
+
 // holdSource is the record that a held workload is built from.
 type holdSource struct {
 	mark         holdMark

@@ -3,7 +3,6 @@ package workload
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -64,7 +63,7 @@ func newResult(in *Input, want *decision, done *ApplyResult) (Result, error) {
 			Note: firstNote(said.note, ignoredReplicas(in, want, done.Seen.Autoscaler), live.note), Auxiliary: auxiliary,
 			Conditions: live.conditions, Event: event,
 		},
-		Status: live.status, Seen: done.Seen, SecretChecked: done.SecretChecked,
+		Status: live.status, PodsReady: live.pods.Ready, Seen: done.Seen, SecretChecked: done.SecretChecked,
 	}
 	for _, after := range []time.Duration{want.retryAfter, said.retry, done.serviceGrace, retryAuxiliary, live.pods.Again, live.retry} {
 		made.Report.RetryAfter = reconciler.MinRequeue(made.Report.RetryAfter, after)
@@ -108,9 +107,7 @@ func imageInForce(w *resource.Workload, live *appsv1.Deployment) string {
 	if live == nil || !w.TemplateKept || len(live.Spec.Template.Spec.Containers) == 0 {
 		return main.Image
 	}
-	containers := live.Spec.Template.Spec.Containers
-	named := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == main.Name })
-	return containers[max(0, named)].Image
+	return resource.ContainerOf(live.Spec.Template.Spec.Containers, main.Name).Image
 }
 
 // whyEarlier returns the reason why the objects are those of an earlier valid spec, empty if they are not. held is the reason of a hold.
@@ -221,7 +218,7 @@ func aboutDeployment(in *Input, want *decision, done *ApplyResult, earlier strin
 	live.addServing(in, want, done, earlier)
 	live.addContent(in, &want.content, deployment)
 	live.conditions = append(live.conditions, unstatedReplicas(in, seen))
-	live.status.History, live.status.Defaults = historyOf(in, want, seen, live.pods.Ready), defaultsOf(in, want, seen, live.pods.Ready)
+	live.status.History, live.status.Defaults = historyOf(in, want, seen, live.pods.Ready), defaultsOf(in, want, seen)
 	return live
 }
 

@@ -108,7 +108,7 @@ func (c decider) wishRollback(mark holdMark) holdWish {
 		return holdWish{}
 	}
 	verdict := &c.seen.Verdict
-	if !verdict.Stalled || !in.OwnsRecord(live) {
+	if !verdict.Stalled || !in.OwnsRecord(live) || !in.wave.IsZero() { // A wave has other defaults, which are to be applied first.
 		return holdWish{}
 	}
 	record := recordOf(live)

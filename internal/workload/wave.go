@@ -94,7 +94,10 @@ func (r *Reconciler) joinWave(ctx context.Context, in *Input, live *appsv1.Deplo
 	case ours && recorded.HasPresentDefaults(in.Spec, &today): // The record is part of the next decision, and so is what becomes of the resource.
 		r.Waves.Decline(id, "")
 		return &joined, nil
-	case present.Unknown != "", !ours, !in.canTake(live, &recorded, &today), len(in.errorsWith(&today, present.Sizes)) > 0:
+	case !ours: // No wave begins with such a workload. The operator writes its record again, which changes no state.
+		r.Waves.Decline(id, "")
+		return &joined, nil
+	case present.Unknown != "", !in.canTake(live, &recorded, &today), len(in.errorsWith(&today, present.Sizes)) > 0:
 		r.Waves.Decline(id, WaveState(in.Owner, today.DefaultsDigest(), present.Unknown))
 		return &joined, nil
 	case !grant.Tried && !in.isFit(live, &recorded, grant.Repairs): // It has changed since the grant, and may be for another wave.
@@ -186,10 +189,14 @@ func (c decider) takeWave(chosen resource.BuildInputs, specChanged bool) (inputs
 // waveToKeep returns the wave of a workload that takes defaults with a change of its own: the former wave if the workload has not been ready since it
 // took the same defaults in that wave, also if it has gone back since. So a change of a resource that has stalled a rollout does not let the rollout go on.
 func (c decider) waveToKeep(history resource.Provenance, taken *resource.BuildInputs) resource.Wave {
-	if mark := c.in.markOf(c.seen.Object); mark.rolledBack() {
+	mark := c.in.markOf(c.seen.Object)
+	if mark.Failed != nil {
 		if failed := cmp.Or(mark.Failed.Defaults, mark.Failed.Taken); failed != "" && failed == taken.DefaultsDigest() {
 			return mark.Failed.Wave
 		}
+	}
+	if good := c.in.Before.History.LastGood; mark.rolledBack() || good != nil && mark.ReplicaSet == good.ReplicaSet {
+		return resource.Wave{} // The pods of the last good ReplicaSet were ready once, so its defaults are not the cause, though its pods may not be ready again yet.
 	}
 	was, err := resource.DecodeInputs(history.Inputs)
 	if err != nil || !history.Ours || was.Wave.IsZero() || !resource.DefaultsCurrent(c.in.Spec.WithDefaults(""), was.Defaults, taken.Defaults) {
@@ -201,14 +208,14 @@ func (c decider) waveToKeep(history resource.Provenance, taken *resource.BuildIn
 	return was.Wave
 }
 
-// waveOf returns the status about the wave in which the workload took the defaults that it has. ready is true if its pods are ready.
-func waveOf(in *Input, used *resource.BuildInputs, ready bool) appv1.WaveInUse {
+// waveOf returns the status about the wave in which the workload took the defaults that it has: what the former status has about the same wave.
+func waveOf(in *Input, used *resource.BuildInputs) appv1.WaveInUse {
 	if used.Wave.IsZero() {
 		return appv1.WaveInUse{}
 	}
-	made := appv1.WaveInUse{Wave: used.Wave.At.DeepCopy(), WasReady: ready}
+	made := appv1.WaveInUse{Wave: used.Wave.At.DeepCopy()}
 	if before := in.Before.Defaults.Defaults; before != nil && before.Wave != nil && before.Wave.Equal(made.Wave) {
-		made.WasReady, made.ReadySeconds, made.ReadyUntil = ready || before.WasReady, before.ReadySeconds, before.ReadyUntil
+		made.WasReady, made.ReadySeconds, made.ReadyUntil = before.WasReady, before.ReadySeconds, before.ReadyUntil
 	}
 	return made
 }
@@ -228,13 +235,24 @@ type Rollback struct {
 	Repairs bool
 }
 
+// OwnsWaveRecord reports whether the operator owns the record of a live Deployment, so that the workload can take defaults in a wave.
+func OwnsWaveRecord(k resource.Kind, live *appsv1.Deployment) bool {
+	return (&Input{Kind: k}).OwnsRecord(live)
+}
+
 // StaysBack reports whether other defaults do not end the rollback, as the change may be the cause.
 func (r Rollback) StaysBack() bool { return r.Own || r.OwnAndOthers }
 
-// RolledBackFrom returns the cause of the rollback of a live Deployment, the zero value without a rollback. digest is the digest of the present defaults.
+// OwnsMark reports whether the operator owns the mark of a hold, a rollback or an aborted canary on a live Deployment.
+func OwnsMark(k resource.Kind, live *appsv1.Deployment) bool {
+	return (&Input{Kind: k}).markOf(live) != holdMark{}
+}
+
+// RolledBackFrom returns the cause of the rollback of a live Deployment, the zero value without a rollback. The abort of a canary counts as a rollback if the canary
+// ran with defaults of a wave, with which no pods have been ready. digest is the digest of the present defaults.
 func RolledBackFrom(k resource.Kind, live *appsv1.Deployment, digest string) Rollback {
 	mark := (&Input{Kind: k}).markOf(live)
-	if !mark.rolledBack() {
+	if !mark.wentBack() {
 		return Rollback{}
 	}
 	failed, others := mark.Failed, mark.failedWithOthers(digest)
@@ -244,6 +262,13 @@ func RolledBackFrom(k resource.Kind, live *appsv1.Deployment, digest string) Rol
 		made.OwnAndOthers = !made.Own && !made.Present
 	}
 	return made
+}
+
+// NoteReady notes in the status about the defaults of a wave that the pods were ready with them, and that all objects have the spec in force.
+func NoteReady(status *appv1.DefaultsStatus) {
+	noted := *status.Defaults
+	noted.WasReady = true
+	status.Defaults = &noted
 }
 
 // NoteLoss notes in the status about the defaults of a wave for how long the resource was ready with them, if that is the longest time. former is the former

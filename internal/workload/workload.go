@@ -67,6 +67,8 @@ type Result struct {
 	// Report and Status are reported to the user.
 	Report reconciler.Report
 	Status Status
+	// PodsReady is true if the pods of the workload object are ready, whatever the pods of its canary do.
+	PodsReady bool
 	// Seen is the observation after the reconcile.
 	Seen *Observed
 	// LastApplied is the record of the earlier spec that was applied in the place of the present one, empty if none was.

@@ -30,6 +30,7 @@ var knownParses = map[string]string{
 	"progressingReplicaSet": "words of the controller of Deployments, which has no field for it; without the name, times decide",
 	"KeepPullError":         "the error of a pull that is kept in a later text; nothing is decided by it, and other words cost one write",
 	"isOverridden":          "the message of an earlier process, compared with the whole message that this one would write; another text costs one write",
+	"stopOf":                "the resources that an earlier message names, compared with those of the present message; other words cost one event",
 	"isAdoptable":           "a word of advice; TestAdoptAdvice compares it with all messages that internal/claim and internal/apply have",
 	"shortenMessage":        "a shorter text for a line; nothing is decided by it",
 }

@@ -11,8 +11,8 @@ package v1
 // DefaultsRolloutStatus is the status of AppDefaults about a rollout in waves.
 type DefaultsRolloutStatusApplyConfiguration struct {
 	// skipped is the number of resources that do not have the present defaults and that a rollout in waves leaves out for now: they are
-	// in a rollout of their own, paused or held, have gone back from a change of their own, have a canary or a command before the rollout, or keep the pods of before an
-	// adoption.
+	// in a rollout of their own, paused or held, have gone back from a change of their own or from the repair by a wave, have a canary or a command before the rollout,
+	// keep the pods of before an adoption, or have a record on their Deployment that another tool has written.
 	Skipped *int32 `json:"skipped,omitempty"`
 	// wave is the number of the latest wave; 0 before the first. The numbers go on when the defaults change.
 	Wave *int32 `json:"wave,omitempty"`
