@@ -13,9 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
@@ -151,13 +149,18 @@ func (d *Defaults) farFor(ctx context.Context, namespace string) (knownDefaults,
 }
 
 // effectiveDefaults returns what counts of AppDefaults: their spec if it is valid, else the last valid one, by an earlier reading or by the
-// status.
+// status. Containers that cannot run make a spec invalid, but an earlier release has put such a spec in force: it stays the last valid one, and the
+// spec itself counts where no other is known.
 func (d *Defaults) effectiveDefaults(found *stored.AppDefaults, before, far *knownDefaults) knownDefaults {
 	known := knownDefaults{uid: found.UID, version: found.ResourceVersion, generation: found.Generation}
 	typed, err := found.Decode()
 	known.wrong = checkDefaults(typed, found.Raw().Len(), err, d.disabled)
 	if len(known.wrong) == 0 {
 		known.wrong, known.far = d.checkSize(&typed.Spec, far)
+	}
+	counts := len(known.wrong) == 0
+	if counts {
+		known.wrong = validation.RunnableDefaults(&typed.Spec)
 	}
 	if len(known.wrong) == 0 {
 		known.valid = &typed.Spec
@@ -169,6 +172,10 @@ func (d *Defaults) effectiveDefaults(found *stored.AppDefaults, before, far *kno
 	}
 	if past := decodeLastValid(found.Status.Value.LastValid); past != nil && len(validation.AppDefaults(past, 0, d.disabled)) == 0 {
 		known.valid = past // Also where its default size is defined no longer: the resources that take the size report that.
+		return known
+	}
+	if counts {
+		known.valid = &typed.Spec
 	}
 	return known
 }
@@ -263,11 +270,8 @@ func (s *Deps) watchDefaults(b *builder.Builder, kind client.ObjectList) *builde
 		}
 		return requestsFor(list)
 	}
-	return b.Watches(&stored.AppDefaults{}, handler.EnqueueRequestsFromMapFunc(concerned), builder.WithPredicates(predicate.And(
-		predicate.GenerationChangedPredicate{},
-		// At the start all are looked at anyway.
-		predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }},
-	)))
+	// At the start all are looked at anyway.
+	return b.Watches(&stored.AppDefaults{}, handler.EnqueueRequestsFromMapFunc(concerned), builder.WithPredicates(laterSpecChanged()))
 }
 
 // scopeOf selects the resources that the AppDefaults of a namespace count for.

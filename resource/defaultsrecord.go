@@ -29,6 +29,8 @@ const (
 	MaxDefaultsRecord = 4 << 10
 	// maxRecordedDefaults is the maximum length in bytes of the JSON in such a record.
 	maxRecordedDefaults = 64 << 10
+	// transientMark begins a record that is never stored, and has its JSON as it is. No JSON text decodes to such a record, as the mark is no UTF-8.
+	transientMark = "\xff"
 	// digestLength is the length in characters of the digest of a record.
 	digestLength = 16
 )
@@ -82,6 +84,9 @@ func (r DefaultsRecord) decodeRecord() (*recordedDefaults, error) {
 	if r == "" {
 		return &noDefaults, nil
 	}
+	if plain, transient := strings.CutPrefix(string(r), transientMark); transient {
+		return unpackPlain([]byte(plain))
+	}
 	if len(r) > MaxDefaultsRecord {
 		return nil, fmt.Errorf("unreadable defaults: more than %d bytes", MaxDefaultsRecord)
 	}
@@ -98,6 +103,11 @@ func (r DefaultsRecord) unpackRecord() (*recordedDefaults, error) {
 	if err != nil {
 		return nil, fmt.Errorf("defaults: %w", err)
 	}
+	return unpackPlain(plain)
+}
+
+// unpackPlain decodes the JSON of a record within bounds.
+func unpackPlain(plain []byte) (*recordedDefaults, error) {
 	taken := &recordedDefaults{}
 	if bounds.Check(plain, reflect.TypeFor[recordedDefaults](), "defaults") != nil {
 		return nil, errors.New("unreadable defaults: out of bounds")
@@ -190,8 +200,20 @@ func TakeDefaults(present *PresentDefaults, spec Spec) DefaultsRecord {
 	if present.Fields == nil || spec.Serving() == nil {
 		return ""
 	}
+	return recordDefaults(takenDefaults(present, spec))
+}
+
+// TakeTransientDefaults is TakeDefaults for defaults that a review makes up: the record is not compressed, is never stored, and no result of the record
+// is remembered.
+func TakeTransientDefaults(made *PresentDefaults, spec Spec) DefaultsRecord {
+	taken := takenDefaults(made, spec)
+	return DefaultsRecord(transientMark) + DefaultsRecord(canonicalJSON(&taken))
+}
+
+// takenDefaults returns the content of the record of defaults that a spec takes.
+func takenDefaults(present *PresentDefaults, spec Spec) recordedDefaults {
 	fields, without := takeDefaults(present.Fields, spec.Workload(), spec.Serving(), spec.Without())
-	return recordDefaults(recordedDefaults{Fields: *fields, WhenStated: present.WhenStated, Without: without})
+	return recordedDefaults{Fields: *fields, WhenStated: present.WhenStated, Without: without}
 }
 
 // tooLong returns an error for a record that is longer than a workload object may have.

@@ -142,6 +142,9 @@ func taskTemplate(meta *workloadMeta, spec *appv1.TaskSpec, base *Base, size Res
 	applyServerDefaults(&template.Spec)
 	if usable {
 		errs = append(errs, endingFaults(template, base, meta)...)
+		if base != nil {
+			errs = append(errs, rules.InheritedVolumes(fields, template.Spec.Volumes, meta.path)...)
+		}
 		errs = append(errs, rules.WholePod(fields, template, meta.container, meta.path)...)
 	}
 	return template, errs

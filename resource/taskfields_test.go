@@ -15,7 +15,7 @@ import (
 var taskFields = map[string]string{
 	"command": `[other]`, "args": `[--other]`, "envs": `[{name: OTHER, value: a}]`, "envFrom": `[{configMapRef: {name: other}}]`,
 	"resources": `{requests: {cpu: 77m}}`, "size": `other`, "containerName": `other`, "securityContext": `{runAsUser: 77}`, "securityProfile": `restricted`,
-	"volumeMounts": `[{name: other, mountPath: /other}]`, "volumes": `[{name: other, emptyDir: {}}]`, "initContainers": `[{name: other, image: other}]`,
+	"volumeMounts": `[{name: data, mountPath: /other}]`, "volumes": `[{name: other, emptyDir: {}}]`, "initContainers": `[{name: other, image: other}]`,
 	"serviceAccountName": `other`, "automountServiceAccountToken": `true`, "imagePullSecrets": `[{name: other}]`, "podSecurityContext": `{runAsUser: 77}`,
 	"nodeSelector": `{other: a}`, "tolerations": `[{key: other, operator: Exists}]`, "affinity": `{nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 7, preference: {matchExpressions: [{key: other, operator: Exists}]}}]}}`,
 	"terminationGracePeriodSeconds": `77`, "priorityClassName": `other`, "runtimeClassName": `other`, "dnsPolicy": `Default`,

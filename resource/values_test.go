@@ -136,7 +136,7 @@ func said(app *appv1.App) string {
 	for _, err := range append(errs, rules.App(app)...) {
 		fmt.Fprintln(&b, err)
 	}
-	for _, w := range rules.AppWarnings(app) {
+	for _, w := range rules.AppWarnings(app, nil) {
 		fmt.Fprintln(&b, w)
 	}
 	return b.String()

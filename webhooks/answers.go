@@ -80,7 +80,8 @@ var answers = [topicCount]answer{
 	topicCreationPlan: {"plan of a creation", fromCache, general,
 		"as for a taken name, and which kinds around the pods the cluster has"},
 	topicDefaults: {"AppDefaults", fromCache, full,
-		"which sizes count for a stated namespace, and which fields of its AppDefaults do not go with stated fields"},
+		"which sizes count for a stated namespace, which fields of its AppDefaults do not go with stated fields, and the default budget and profile, and " +
+			"whether there are a default autoscaler, size or resources, as far as a warning about stated fields depends on them"},
 	topicDefaultsPlan: {"plan of AppDefaults", fromCache, nothing, ""},
 }
 

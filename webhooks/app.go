@@ -19,21 +19,23 @@ func (s *validators) setUpApp(server webhook.Server) {
 		spec:  func(app *appv1.App) any { return &app.Spec },
 		empty: func() storedResource[*appv1.App] { return &stored.App{} },
 		review: func(ctx context.Context, who *asker, app *appv1.App) review {
-			found := s.reviewServed(ctx, who, app, resource.AppSpec(app), func() []string { return validation.AppWarnings(app) })
+			found := s.reviewServed(ctx, who, app, resource.AppSpec(app), app.Name, func(with *validation.Effective) []string {
+				return validation.AppWarnings(app, with)
+			})
 			found.paused = app.Spec.Paused
 			return found
 		},
-		neighbours: func(ctx context.Context, who *asker, app, old *appv1.App) []string {
+		neighbours: func(ctx context.Context, who *asker, app, old *appv1.App, now, before *review) []string {
 			said := s.unreadableScale(ctx, who, resource.KindApp.Name, app, app.Spec.Replicas)
-			said = append(said, s.unstatedReplicas(ctx, who, app, &app.Spec.WorkloadSpec, &app.Spec.ServingSpec)...)
+			said = append(said, s.unstatedReplicas(ctx, who, app, now.with.Workload, now.with.Serving)...)
 			var was *appv1.ServingSpec
 			if old != nil {
-				was = &old.Spec.ServingSpec
-				if was.Autoscaling == nil || app.Spec.Autoscaling != nil {
+				was = before.with.Serving
+				if was.Autoscaling == nil || now.with.Serving.Autoscaling != nil {
 					said = append(said, s.ignoredReplicas(ctx, who, app, old.Spec.Replicas, app.Spec.Replicas)...)
 				}
 			}
-			return append(said, s.aroundOthers(ctx, who, app, &app.Spec.ServingSpec, was, app.Spec.Replicas)...)
+			return append(said, s.aroundOthers(ctx, who, app, now.with.Serving, was, app.Spec.Replicas)...)
 		},
 	})
 }

@@ -105,7 +105,9 @@ func (h *defaultsHandler) validateDefaults(
 	case undecodable != nil:
 		return field.ErrorList{field.InternalError(path, undecodable)}, nil
 	}
-	errs = validation.AppDefaults(&defaults.Spec, length, h.disabled)
+	if errs = validation.AppDefaults(&defaults.Spec, length, h.disabled); len(errs) == 0 {
+		errs = validation.RunnableDefaults(&defaults.Spec)
+	}
 	name := defaults.Spec.Defaults.Size
 	if len(errs) > 0 || name == "" || h.planner == nil || who.grantAnswer(topicDefaults) != full {
 		return errs, nil

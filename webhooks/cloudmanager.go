@@ -54,9 +54,9 @@ func reviewCloudManager(given *appv1.CloudManager, options func(resource.Spec) r
 	var pending field.ErrorList
 	build := func(t resource.Tier) (*resource.Workload, field.ErrorList) {
 		spec := resource.TierSpec(cm, t)
-		w, wrong, waits := buildWithDefaults(options(spec), spec.Build)
-		specs, pending = append(specs, spec), append(pending, waits...)
-		return w, wrong
+		built := buildWithDefaults(options(spec), spec, cm.Name, spec.Build)
+		specs, pending = append(specs, spec), append(pending, built.pending...)
+		return built.workload, built.errors
 	}
 	db, dbWrong := build(resource.TierDatabase)
 	identity, identityWrong := build(resource.TierIdentity)

@@ -37,8 +37,9 @@ import (
 )
 
 const (
-	// maxReview is how many bytes a review of a spec of the greatest length may allocate in all: 16 MiB, and the spec itself twice.
-	maxReview = 16<<20 + 2*bounds.MaxSpec
+	// maxReview is how many bytes a review of a spec of the greatest length may allocate in all: 18 MiB, and the spec itself twice. While AppDefaults are
+	// not known, an invalid spec is built twice.
+	maxReview = 18<<20 + 2*bounds.MaxSpec
 	// maxAnswer is the length of an answer as JSON. An error is in it twice: in the message, and as a cause.
 	maxAnswer = 4 * validation.MaxErrorText
 )

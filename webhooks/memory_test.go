@@ -14,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"huolala.cn/app-operator/api/v1/bounds"
 	"huolala.cn/app-operator/internal/guard"
 )
 
@@ -103,12 +104,16 @@ var keptReviews = map[string]string{
 	"size":                reviewOf("CREATE", objectOf("", `"size":"%s"`, ""), "null"),
 	"host":                reviewOf("CREATE", objectOf("", `"ports":[{"port":80}],"ingress":{"rules":[{"host":"%s"}]}`, ""), "null"),
 	"account":             reviewOf("CREATE", objectOf("", `"serviceAccountName":"%s"`, ""), "null"),
+	"mounted volume":      reviewOf("CREATE", objectOf("", `"volumeMounts":[{"name":"%s","mountPath":"/a"}]`, ""), "null"),
+	"target port":         reviewOf("CREATE", objectOf("", `"ports":[{"port":80,"targetPort":"%s"}]`, ""), "null"),
+	"scraped port":        reviewOf("CREATE", objectOf("", `"podMonitor":{"port":"%s"}`, ""), "null"),
+	"armoured container":  reviewOf("CREATE", objectOf("", `"podAnnotations":{"container.apparmor.security.beta.kubernetes.io/%s":"unconfined"}`, ""), "null"),
 	"updated resource":    reviewOf("UPDATE", objectOf(`"uid":"%s"`, "", ""), objectOf("", "", "")),
 }
 
 // TestReviewsLeaveNothing has reviews of a mebibyte answered, each with another text. Once they are answered, the heap is as it was.
 func TestReviewsLeaveNothing(t *testing.T) {
-	const reviews, most = 6, 1 << 20
+	const reviews, most, long = 6, 1 << 20, bounds.MaxSpec - 4<<10
 	// Without a logger, controller-runtime keeps the values of each logger for the one that is set in the end.
 	ctrl.SetLogger(logr.Discard())
 	paths := &muxServer{mux: http.NewServeMux()}
@@ -124,7 +129,7 @@ func TestReviewsLeaveNothing(t *testing.T) {
 		for _, dry := range []string{"", `"dryRun":true,`} {
 			before := heap()
 			for i := range reviews {
-				text := strings.Replace(fmt.Sprintf(review, fmt.Sprintf("%08d", i)+strings.Repeat("x", 1<<20)), `"operation"`, dry+`"operation"`, 1)
+				text := strings.Replace(fmt.Sprintf(review, fmt.Sprintf("%08d", i)+strings.Repeat("x", long)), `"operation"`, dry+`"operation"`, 1)
 				req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/validate-app-huolala-cn-v1-app", strings.NewReader(text))
 				req.Header.Set("Content-Type", "application/json")
 				answer := httptest.NewRecorder()

@@ -27,6 +27,7 @@ const (
 	messageNothingReferred    = "spec.configRollout: has no effect, because the pods use no ConfigMap or Secret"
 	messageSecretsUnfollowed  = "spec.configRollout: the operator does not follow Secrets in this cluster, so a change of %s replaces no pods"
 	messageNotReviewed        = "the operator is busy and did not check the spec; it reports errors in the status"
+	messageDefaultsUnknown    = "the AppDefaults of the namespace are not known to this check, so it leaves out what may depend on them; the status reports errors"
 	messagePending            = "%s. The resource is stored, and Invalid until the AppDefaults or the spec have changed"
 	messagePendingDefaults    = "%s. The AppDefaults are stored, and not in force until the size is defined"
 	messageInvalidBefore      = "%s. The previous spec has this error too, so the change is stored; the resource is Invalid until the spec is fixed"

@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"cmp"
 	"context"
 
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -23,21 +24,23 @@ func (s *validators) setUpModelBox(server webhook.Server) {
 		spec:  func(box *appv1.ModelBox) any { return &box.Spec },
 		empty: func() storedResource[*appv1.ModelBox] { return &stored.ModelBox{} },
 		review: func(ctx context.Context, who *asker, box *appv1.ModelBox) review {
-			found := s.reviewServed(ctx, who, box, resource.ModelBoxSpec(box), func() []string { return validation.ModelBoxWarnings(box) })
+			found := s.reviewServed(ctx, who, box, resource.ModelBoxSpec(box), cmp.Or(box.Spec.Name, box.Name), func(with *validation.Effective) []string {
+				return validation.ModelBoxWarnings(box, with)
+			})
 			found.paused = box.Spec.Paused
 			return found
 		},
-		neighbours: func(ctx context.Context, who *asker, box, old *appv1.ModelBox) []string {
+		neighbours: func(ctx context.Context, who *asker, box, old *appv1.ModelBox, now, before *review) []string {
 			said := s.unreadableScale(ctx, who, resource.KindModelBox.Name, box, box.Spec.Replicas)
-			said = append(said, s.unstatedReplicas(ctx, who, box, &box.Spec.WorkloadSpec, &box.Spec.ServingSpec)...)
+			said = append(said, s.unstatedReplicas(ctx, who, box, now.with.Workload, now.with.Serving)...)
 			var was *appv1.ServingSpec
 			if old != nil {
-				was = &old.Spec.ServingSpec
-				if was.Autoscaling == nil || box.Spec.Autoscaling != nil {
+				was = before.with.Serving
+				if was.Autoscaling == nil || now.with.Serving.Autoscaling != nil {
 					said = append(said, s.ignoredReplicas(ctx, who, box, old.Spec.Replicas, box.Spec.Replicas)...)
 				}
 			}
-			return append(said, s.aroundOthers(ctx, who, box, &box.Spec.ServingSpec, was, box.Spec.Replicas)...)
+			return append(said, s.aroundOthers(ctx, who, box, now.with.Serving, was, box.Spec.Replicas)...)
 		},
 	})
 }

@@ -17,21 +17,43 @@ import (
 // buildFunc builds the workload of a resource, and returns the errors of its spec.
 type buildFunc func(resource.BuildOptions) (*resource.Workload, field.ErrorList)
 
-// buildWithDefaults builds a workload with the present AppDefaults. It returns the errors that the spec has with and without them, and the pending
-// errors, which other AppDefaults would remove.
-func buildWithDefaults(seen resource.BuildOptions, build buildFunc) (w *resource.Workload, errs, pending field.ErrorList) {
+// builtSpec is the workload of a spec, and the errors of the spec.
+type builtSpec struct {
+	workload *resource.Workload
+	// errors are the errors that the spec has with and without the present AppDefaults. pending are the errors that other AppDefaults would remove.
+	errors, pending field.ErrorList
+	// unchecked is true if the AppDefaults are not known, and the spec has errors that some AppDefaults would remove.
+	unchecked bool
+}
+
+// withCuringDefaults returns the inputs with AppDefaults that are made for a spec; see validation.CuringDefaults. container is the name of the main
+// container of a spec that states none.
+func withCuringDefaults(seen resource.BuildOptions, spec resource.Spec, container string) resource.BuildOptions {
+	curing := resource.LayerDefaults(validation.CuringDefaults(spec.Workload(), spec.Serving(), container))
+	seen.Inputs.Defaults = resource.TakeTransientDefaults(&curing, spec)
+	seen.Inputs.Size = curing.Sizes.Resolve(spec.WithDefaults(seen.Inputs.Defaults).Workload().Size)
+	return seen
+}
+
+// buildWithDefaults builds a workload with the present AppDefaults. container is the name of the main container of a spec that states none.
+func buildWithDefaults(seen resource.BuildOptions, spec resource.Spec, container string, build buildFunc) builtSpec {
 	w, all := build(seen)
 	if len(all) == 0 {
-		return w, nil, nil
+		return builtSpec{workload: w}
+	}
+	if seen.Sizes == nil { // What the AppDefaults have is not known.
+		lasting := all
+		if spec.Serving() != nil {
+			_, cured := build(withCuringDefaults(seen, spec, container))
+			lasting = without(all, without(all, cured))
+		}
+		return builtSpec{workload: w, errors: lasting, unchecked: len(lasting) < len(all)}
 	}
 	plain := seen
 	plain.Inputs.Defaults, plain.Sizes = "", nil
 	_, own := build(plain)
 	own = slices.DeleteFunc(own, validation.LeftToDefaults)
-	if seen.Sizes == nil { // What the AppDefaults have is not known.
-		all = slices.DeleteFunc(all, validation.LeftToDefaults)
-	}
-	return w, without(own, without(own, all)), without(all, own)
+	return builtSpec{workload: w, errors: without(own, without(own, all)), pending: without(all, own)}
 }
 
 // listIndex is the index of an item of a list in the path of a field.

@@ -77,11 +77,11 @@ func TestErrorsBelowDefaults(t *testing.T) {
 	present := resource.LayerDefaults(&appv1.AppDefaultsSpec{Defaults: appv1.Defaults{Envs: []corev1.EnvVar{{Name: "REGION", Value: "a"}}}})
 	seen, spec := s.today, resource.AppSpec(app)
 	seen.Sizes, seen.Inputs.Defaults = present.Sizes, resource.TakeDefaults(&present, spec)
-	_, errs, pending := buildWithDefaults(seen, func(with resource.BuildOptions) (*resource.Workload, field.ErrorList) {
+	built := buildWithDefaults(seen, spec, app.Name, func(with resource.BuildOptions) (*resource.Workload, field.ErrorList) {
 		return s.buildServed(spec, with)
 	})
-	if len(errs) != 1 || errs[0].Field != "spec.envs[0].valueFrom" || len(pending) > 0 {
-		t.Errorf("refused is %v, pending %v", errs, pending)
+	if len(built.errors) != 1 || built.errors[0].Field != "spec.envs[0].valueFrom" || len(built.pending) > 0 {
+		t.Errorf("refused is %v, pending %v", built.errors, built.pending)
 	}
 }
 

@@ -27,8 +27,9 @@ func (s *validators) setUpUnitedDeployment(server webhook.Server) {
 			if ud.Spec.Template == nil || tooMany(found.errors) {
 				return found
 			}
-			w, wrong, pending := buildWithDefaults(s.newOptions(ctx, who, ud.Namespace, spec), spec.Build)
-			found.errors, found.pending = append(found.errors, wrong...), pending
+			built := buildWithDefaults(s.newOptions(ctx, who, ud.Namespace, spec), spec, ud.Name, spec.Build)
+			w := built.workload
+			found.errors, found.pending = append(found.errors, built.errors...), built.pending
 			children := standardObjects(w)
 			if !wantsAdoption(ud) { // A Deployment that exists is no obstacle: it is scaled. It is the first object.
 				children = children[1:]
@@ -37,7 +38,7 @@ func (s *validators) setUpUnitedDeployment(server webhook.Server) {
 			found.children = calledBy(field.NewPath("spec", "deploymentName"), field.NewPath("spec", "template"), w, children...)
 			return found
 		},
-		neighbours: func(ctx context.Context, who *asker, ud, old *appv1.UnitedDeployment) []string {
+		neighbours: func(ctx context.Context, who *asker, ud, old *appv1.UnitedDeployment, _, _ *review) []string {
 			if old != nil && old.Spec.DeploymentName == ud.Spec.DeploymentName {
 				return nil
 			}

@@ -30,8 +30,8 @@ type validator[T client.Object] struct {
 	empty func() storedResource[T]
 	// review checks a resource by itself, and builds its workloads.
 	review func(ctx context.Context, who *asker, obj T) review
-	// neighbours warns of other objects; old is nil for a new resource. It may be nil.
-	neighbours func(ctx context.Context, who *asker, obj, old T) []string
+	// neighbours warns of other objects, by the reviews of the new and of the old resource; old is nil for a new resource. It may be nil.
+	neighbours func(ctx context.Context, who *asker, obj, old T, now, before *review) []string
 }
 
 // review is the result of the check of a resource by itself.
@@ -48,6 +48,8 @@ type review struct {
 	children  []child
 	// objects are the planned objects of a resource that has no workload objects.
 	objects []resource.Object
+	// with has the fields of an App or ModelBox with the present defaults, nil for other kinds.
+	with *validation.Effective
 	// paused is true where nothing is written for now.
 	paused bool
 }
@@ -118,11 +120,11 @@ func (v *validator[T]) validateSpec(ctx context.Context, who *asker, obj, old T,
 	if ctx.Err() != nil {
 		return found.warnings, nil //nolint:nilerr // Nobody waits for the rest.
 	}
-	earlier := previous().children
-	wanted := slices.DeleteFunc(slices.Clone(found.children), func(c child) bool { return slices.ContainsFunc(earlier, c.isSame) })
+	before := previous()
+	wanted := slices.DeleteFunc(slices.Clone(found.children), func(c child) bool { return slices.ContainsFunc(before.children, c.isSame) })
 	said := slices.Concat(found.warnings, v.warnTaken(ctx, who, obj, wanted), v.warnAdoptions(ctx, who, obj, &found))
 	if v.neighbours != nil {
-		said = append(said, v.neighbours(ctx, who, obj, old)...)
+		said = append(said, v.neighbours(ctx, who, obj, old, &found, &before)...)
 	}
 	return append(said, v.podSecurity(ctx, who, obj.GetNamespace(), found.workloads)...), nil
 }
@@ -130,20 +132,53 @@ func (v *validator[T]) validateSpec(ctx context.Context, who *asker, obj, old T,
 // tooMany reports whether a spec has so many errors that its workloads are not built.
 func tooMany(errs field.ErrorList) bool { return len(errs) > validation.MaxErrors }
 
-// reviewServed reviews a resource that is one Deployment with auxiliary objects, all of the resource's name. warn returns the
-// warnings of the resource's kind.
-func (s *validators) reviewServed(ctx context.Context, who *asker, obj client.Object, spec resource.Spec, warn func() []string) review {
-	if errs := s.addDisabled(spec.Serving(), spec.Release(), spec.Validate()); tooMany(errs) {
-		return review{errors: errs}
+// reviewServed reviews a resource that is one Deployment with auxiliary objects, all of the resource's name. container is the name of the main container
+// of a spec that states none, and warn returns the warnings of the resource's kind.
+func (s *validators) reviewServed(
+	ctx context.Context, who *asker, obj client.Object, spec resource.Spec, container string, warn func(*validation.Effective) []string,
+) review {
+	seen := s.newOptions(ctx, who, obj.GetNamespace(), spec)
+	defaulted := spec.WithDefaults(seen.Inputs.Defaults)
+	with := &validation.Effective{Workload: defaulted.Workload(), Serving: defaulted.Serving(), Unknown: seen.Sizes == nil}
+	errs := s.addDisabled(spec.Serving(), spec.Release(), spec.Validate())
+	if tooMany(errs) {
+		if with.Unknown {
+			cured := spec.WithDefaults(withCuringDefaults(seen, spec, container).Inputs.Defaults)
+			return crowdedReview(with, errs, s.addDisabled(cured.Serving(), cured.Release(), cured.Validate()))
+		}
+		if tooMany(defaulted.Validate()) {
+			return review{errors: errs, with: with}
+		}
 	}
-	w, errs, pending := buildWithDefaults(s.newOptions(ctx, who, obj.GetNamespace(), spec), func(with resource.BuildOptions) (*resource.Workload, field.ErrorList) {
-		return s.buildServed(spec, with)
+	built := buildWithDefaults(seen, spec, container, func(with resource.BuildOptions) (*resource.Workload, field.ErrorList) {
+		if with.Inputs.Defaults != "" {
+			return s.buildServed(spec, with)
+		}
+		w, wrong := spec.Build(with) // The errors of the stated fields are known.
+		return w, slices.Concat(errs, wrong)
 	})
-	return review{
-		errors: errs, pending: pending, warnings: append(warn(), s.contentWarnings(spec.Serving(), w)...),
-		specs: []resource.Spec{spec}, workloads: []*resource.Workload{w},
-		children: calledBy(field.NewPath("metadata", "name"), field.NewPath("spec"), w, standardObjects(w)...),
+	said := warn(with)
+	if !with.Unknown {
+		said = append(said, s.contentWarnings(spec.Serving(), built.workload)...)
 	}
+	if built.unchecked {
+		said = append(said, messageDefaultsUnknown)
+	}
+	return review{
+		with:   with,
+		errors: built.errors, pending: built.pending, warnings: said,
+		specs: []resource.Spec{spec}, workloads: []*resource.Workload{built.workload},
+		children: calledBy(field.NewPath("metadata", "name"), field.NewPath("spec"), built.workload, standardObjects(built.workload)...),
+	}
+}
+
+// crowdedReview reviews a spec with so many errors that no workload is built, while the AppDefaults are not known. cured are the errors that the spec
+// has with AppDefaults made for it.
+func crowdedReview(with *validation.Effective, errs, cured field.ErrorList) review {
+	if tooMany(cured) {
+		return review{errors: errs, with: with}
+	}
+	return review{errors: without(errs, without(errs, cured)), warnings: []string{messageDefaultsUnknown}, with: with}
 }
 
 // buildServed builds the workload of a spec with the defaults of the inputs, and returns the errors of the spec with these defaults.

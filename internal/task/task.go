@@ -6,6 +6,7 @@ package task
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -158,6 +159,11 @@ func wantedObject(in *Input, seen *observed, job *resource.ScheduledJob) (*batch
 	if job != nil {
 		return withSince(job.CronJob, seen.object, in.fieldManager(), seen.at), nil
 	}
+	return suspendedObject(in, seen)
+}
+
+// suspendedObject returns the live CronJob as it was last applied, with the suspension of the present spec; nil if its suspension is the same.
+func suspendedObject(in *Input, seen *observed) (*batchv1.CronJob, error) {
 	live := seen.cronJob(in.Task)
 	if live == nil || !children.Applies(live, in.fieldManager()) || !in.changesSuspension(live) {
 		return nil, nil
@@ -242,11 +248,52 @@ type outcome struct {
 	err     error
 }
 
-// applyCronJob applies the CronJob of a decision. While the Task is paused, it finds out whether there is anything to apply.
+// applyCronJob applies the CronJob of a decision. If the API server refuses it, the live one follows the suspension all the same.
 func (r *Reconciler) applyCronJob(ctx context.Context, in *Input, seen *observed, want *decision) outcome {
 	if want.object == nil {
 		return outcome{}
 	}
+	out := r.applyObject(ctx, in, seen, want)
+	if want.job == nil || in.Task.Spec.Paused || !isRefused(out.err) {
+		return out
+	}
+	kept, err := suspendedObject(in, seen)
+	if err != nil || kept == nil {
+		out.err = reconciler.Aggregate(out.err, err)
+		return out
+	}
+	refusal := out.err
+	out = r.applyObject(ctx, in, seen, &decision{object: kept})
+	out.err = joinRefusal(refusal, out.err)
+	return out
+}
+
+// joinRefusal returns the error of a refused CronJob whose suspension was applied alone, with an error or nil. Of two refusals the first one is
+// reported, as it is about the present spec, and retried: no watch shows that a policy has changed.
+func joinRefusal(refusal, suspension error) error {
+	if !isRefused(suspension) {
+		return reconciler.Aggregate(refusal, suspension)
+	}
+	var stalled *reconciler.StalledError
+	if !errors.As(refusal, &stalled) {
+		return refusal
+	}
+	retried := *stalled
+	retried.RetryAfter = reconciler.MinRequeue(stalled.RetryAfter, workload.Unwatched)
+	return &retried
+}
+
+// isRefused reports whether the API server, or a policy, refuses an object.
+func isRefused(err error) bool {
+	if err == nil {
+		return false
+	}
+	reason, _ := reconciler.ReasonAndMessageOf(err)
+	return reason == appv1.ReasonForbidden || apply.Refused(err)
+}
+
+// applyObject applies the object of a decision. While the Task is paused, it finds out whether there is anything to apply.
+func (r *Reconciler) applyObject(ctx context.Context, in *Input, seen *observed, want *decision) outcome {
 	owner := &workload.Input{Owner: in.Task, Kind: resource.KindTask, Name: in.Task.Name}
 	object := workload.NewChild(want.object, seen.object)
 	for _, obj := range []client.Object{want.object, &batchv1.Job{}} { // Without its Jobs, nothing true can be reported of a CronJob.

@@ -300,7 +300,7 @@ func TestExamplesAreAccepted(t *testing.T) {
 				plane.Create(t, obj)
 			}
 			for _, app := range a.apps {
-				if said := validation.AppWarnings(app); len(said) > 0 {
+				if said := validation.AppWarnings(app, nil); len(said) > 0 {
 					t.Errorf("%s: %q", app.Name, said)
 				}
 				app.Namespace = ns

@@ -357,10 +357,10 @@ func TestAdmissionUnchanged(t *testing.T) {
 		t.Errorf("warnings: %q", said)
 	}
 	longer := func() { app.Spec.MinReadySeconds = ptr.To[int32](700) }
-	if err := checkTurnedAway(updateWithRetry(t, u, app, longer), "spec.minReadySeconds"); err != nil {
+	if err := checkTurnedAway(updateWithRetry(t, u, app, longer), "spec.progressDeadlineSeconds"); err != nil {
 		t.Error(err)
 	}
-	if err := updateWithRetry(t, u, app, func() { app.Spec.Paused = true }); err != nil || !strings.Contains(strings.Join(u.warnings(), "\n"), "spec.minReadySeconds") {
+	if err := updateWithRetry(t, u, app, func() { app.Spec.Paused = true }); err != nil || !strings.Contains(strings.Join(u.warnings(), "\n"), "spec.progressDeadlineSeconds") {
 		t.Errorf("an App that was invalid before is paused: %v", err)
 	}
 	plane.Delete(t, app)

@@ -198,6 +198,8 @@ func TestDefaultsAtAdmission(t *testing.T) {
 		"size and resources":            {"defaults: {size: small, resources: {limits: {cpu: 1}}}", "mutually exclusive"},
 		"a Service's name":              {"defaults: {service: {name: a}}", "no default"},
 		"a mount of no volume":          {"defaults: {volumeMounts: [{name: a, mountPath: /a}]}", "volumeMounts"},
+		"a port that is not declared":   {"defaults: {containers: [{name: proxy, image: 'a:1', readinessProbe: {httpGet: {port: metrics}}}]}", "declare"},
+		"a root that must not be one":   {"defaults: {podSecurityContext: {runAsNonRoot: true}, containers: [{name: log, image: 'a:1', securityContext: {runAsUser: 0}}]}", "runAsUser"},
 		"a probe of a named port":       {"defaults: {probes: {readiness: {httpGet: {port: http}}}}", ""},
 		"a class that is no name":       {"whenStated: {ingress: {className: A}}", "className"},
 		"a block of no kind":            {"whenStated: {httpRoute: {pathType: Regex}}", "pathType"},

@@ -52,7 +52,7 @@ var deployment, service = fixture.Deployment, fixture.Service
 // invalidApp is an App that the schema takes and the rules do not.
 func invalidApp(ns, name string) *appv1.App {
 	app := newApp(ns, name)
-	app.Spec.MinReadySeconds = ptr.To[int32](600)
+	app.Spec.MinReadySeconds, app.Spec.ProgressDeadlineSeconds = ptr.To[int32](600), ptr.To[int32](600)
 	return app
 }
 

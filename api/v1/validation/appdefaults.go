@@ -1,6 +1,7 @@
 package validation
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 )
@@ -43,9 +45,39 @@ func AppDefaults(spec *appv1.AppDefaultsSpec, length int, disabled []string) fie
 	if w.Size == "" && len(w.Resources.Requests)+len(w.Resources.Limits) == 0 {
 		w.Size = appv1.SizeSmall
 	}
-	w.Ports = append([]appv1.Port{{Port: 1}}, namedPorts(&w)...)
-	return slices.Concat(errs, DisabledFeatures(&s, disabled, path), workload(&w, kindDefaults{container: "main"}, path), serving(&s, &w, path),
+	main := &defaultsTemplate(&w).Spec.Containers[0]
+	w.Ports = []appv1.Port{{Port: 1}}
+	for _, p := range main.Ports {
+		w.Ports = append(w.Ports, appv1.Port{Name: p.Name, Port: p.ContainerPort})
+	}
+	return slices.Concat(errs, DisabledFeatures(&s, disabled, path), workload(&w, kindDefaults{container: main.Name}, path), serving(&s, &w, path),
 		whenStated(&spec.WhenStated, field.NewPath("spec", "whenStated")))
+}
+
+// RunnableDefaults validates the containers of AppDefaults whose spec is valid otherwise; see WholePod. AppDefaults that have only these errors can be
+// in force since an earlier release, with resources that do without the field or state another value.
+func RunnableDefaults(spec *appv1.AppDefaultsSpec) field.ErrorList {
+	w, _ := spec.Defaults.Specs()
+	template := defaultsTemplate(&w)
+	return WholePod(&w, template, template.Spec.Containers[0].Name, field.NewPath("spec", "defaults"))
+}
+
+// defaultsTemplate returns the pod template of an App with default fields that states the rest: the ports that its main container refers to, and
+// a user.
+func defaultsTemplate(spec *appv1.WorkloadSpec) *corev1.PodTemplateSpec {
+	main := corev1.Container{
+		Name: cmp.Or(spec.ContainerName, mainOfDefaults), LivenessProbe: spec.Probes.Liveness, ReadinessProbe: spec.Probes.Readiness, StartupProbe: spec.Probes.Startup,
+		Lifecycle: spec.Lifecycle, SecurityContext: spec.SecurityContext,
+	}
+	for i, name := range referredPorts(&main) {
+		main.Ports = append(main.Ports, corev1.ContainerPort{Name: name, ContainerPort: int32(i) + 2}) //nolint:gosec // There are five at most.
+	}
+	if main.SecurityContext == nil {
+		main.SecurityContext = &corev1.SecurityContext{RunAsUser: ptr.To[int64](1)}
+	}
+	return &corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+		InitContainers: spec.InitContainers, Containers: append([]corev1.Container{main}, spec.Containers...), SecurityContext: spec.PodSecurityContext,
+	}}
 }
 
 // whenStated validates the defaults of blocks: as blocks of an App that states the rest.
@@ -74,38 +106,15 @@ func LeftToDefaults(err *field.Error) bool {
 	return err.Type == field.ErrorTypeRequired && err.Field == field.NewPath("spec", "httpRoute", "parentRefs").String()
 }
 
-// namedPorts returns ports with the names that the probes and the hooks of a container refer to: each App states its own ports.
-func namedPorts(spec *appv1.WorkloadSpec) []appv1.Port {
+// referredPorts returns the names of ports that the probes and the hooks of a container refer to, each once.
+func referredPorts(c *corev1.Container) []string {
 	var names []string
-	add := func(http *corev1.HTTPGetAction, tcp *corev1.TCPSocketAction) {
-		var port intstr.IntOrString
-		switch {
-		case http != nil:
-			port = http.Port
-		case tcp != nil:
-			port = tcp.Port
-		}
-		if port.Type == intstr.String && port.StrVal != "" && !slices.Contains(names, port.StrVal) {
-			names = append(names, port.StrVal)
+	for _, r := range portReferences(c, nil, place{}, place{}) {
+		if r.port.Type == intstr.String && r.port.StrVal != "" && !slices.Contains(names, r.port.StrVal) {
+			names = append(names, r.port.StrVal)
 		}
 	}
-	for _, probe := range []*corev1.Probe{spec.Probes.Liveness, spec.Probes.Readiness, spec.Probes.Startup} {
-		if probe != nil {
-			add(probe.HTTPGet, probe.TCPSocket)
-		}
-	}
-	if spec.Lifecycle != nil {
-		for _, hook := range []*corev1.LifecycleHandler{spec.Lifecycle.PostStart, spec.Lifecycle.PreStop} {
-			if hook != nil {
-				add(hook.HTTPGet, hook.TCPSocket)
-			}
-		}
-	}
-	ports := make([]appv1.Port, 0, len(names))
-	for i, name := range names {
-		ports = append(ports, appv1.Port{Name: name, Port: int32(i) + 2}) //nolint:gosec // There are five at most.
-	}
-	return ports
+	return names
 }
 
 // sizes validates definitions of sizes.

@@ -141,7 +141,7 @@ func rootPass(db *appv1.DatabaseTier, name string, at *field.Path) field.ErrorLi
 func CloudManagerWarnings(cm *appv1.CloudManager) []string {
 	spec := field.NewPath("spec")
 	tier := func(w *appv1.WorkloadSpec, path *field.Path) []string {
-		return append(nullWarnings(cm, w.PodTemplatePatch, path.Child("podTemplatePatch")), warnings(w, w.Replicas, corev1.ServiceTypeClusterIP, path)...)
+		return append(nullWarnings(cm, w.PodTemplatePatch, path.Child("podTemplatePatch")), plainWarnings(w, w.Replicas, corev1.ServiceTypeClusterIP, path)...)
 	}
 	said := slices.Concat(
 		AnnotationWarnings(cm),

@@ -98,7 +98,7 @@ func TestListWarnings(t *testing.T) {
 	for i := range 10_000 {
 		app.Annotations[fmt.Sprint("app.huolala.cn/x", i)] = ""
 	}
-	if n := len(AppWarnings(app)); n > 2*MaxWarnings {
+	if n := len(AppWarnings(app, nil)); n > 2*MaxWarnings {
 		t.Errorf("%d warnings are collected", n)
 	}
 }

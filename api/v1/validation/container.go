@@ -1,7 +1,6 @@
 package validation
 
 import (
-	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -81,12 +80,17 @@ func (p *pod) running(c *corev1.Container, at place) field.ErrorList {
 	return append(errs, p.probe(c.StartupProbe, once, at.startup)...)
 }
 
+// isSidecar reports whether an init container keeps running next to the main one.
+func isSidecar(c *corev1.Container) bool {
+	return ptr.Deref(c.RestartPolicy, "") == corev1.ContainerRestartPolicyAlways
+}
+
 // initial checks a container that ends before the main one starts, unless it is a sidecar.
 func (p *pod) initial(c *corev1.Container, at place) field.ErrorList {
 	errs := p.named(c, at.self)
 	errs = append(errs, p.container(c, at)...)
-	errs = append(errs, hostPorts([]corev1.Container{*c}, []place{at})...)
-	if ptr.Deref(c.RestartPolicy, "") == corev1.ContainerRestartPolicyAlways {
+	errs = append(errs, p.hostPorts([]corev1.Container{*c}, []place{at})...)
+	if isSidecar(c) {
 		return append(errs, p.running(c, at)...)
 	}
 	for _, f := range []struct {
@@ -107,35 +111,6 @@ func (p *pod) initial(c *corev1.Container, at place) field.ErrorList {
 		if policy.RestartPolicy == corev1.RestartContainer {
 			errs = append(errs, field.Invalid(at.self.Child("resizePolicy").Index(i).Child("restartPolicy"), string(policy.RestartPolicy),
 				messageInitContainerResizeRestarts))
-		}
-	}
-	return errs
-}
-
-// hostPorts checks that no two containers want one port of the node.
-func hostPorts(containers []corev1.Container, at []place) field.ErrorList {
-	var errs field.ErrorList
-	taken := sets.Set[string]{}
-	for i := range containers {
-		if full(errs) {
-			break
-		}
-		for j, p := range containers[i].Ports {
-			if full(errs) {
-				break
-			}
-			if p.HostPort == 0 {
-				continue
-			}
-			protocol := p.Protocol
-			if protocol == "" {
-				protocol = corev1.ProtocolTCP
-			}
-			key := fmt.Sprintf("%s/%s/%d", protocol, p.HostIP, p.HostPort)
-			if taken.Has(key) {
-				errs = append(errs, field.Duplicate(at[i].self.Child("ports").Index(j).Child("hostPort"), p.HostPort))
-			}
-			taken.Insert(key)
 		}
 	}
 	return errs

@@ -178,6 +178,7 @@ const (
 // Ports and Service.
 const (
 	messageHostPortMustEqualContainerPort   = "must equal containerPort or be omitted while hostNetwork is true"
+	messageHostNetworkSharesPorts           = "is a port of another container already, and all containers share the ports of the node while hostNetwork is true; choose another"
 	messagePortDeclaredByContainer          = "container %s declares this number or name already; choose another, or remove it"
 	messageSourceRangesNeedLoadBalancer     = "is valid only with the type LoadBalancer; set that type, or remove it"
 	messageSourceRangesKeyNeedsLoadBalancer = "is valid only with service.type LoadBalancer"

@@ -188,7 +188,7 @@ func seccompAnnotation(value string, at *field.Path) field.ErrorList {
 
 func (p *pod) appArmorAnnotation(container, value string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	found := false
+	found := p.spec.Containers[0].Name == mainOfDefaults // Each App has its own name of the main container.
 	p.each(func(c *corev1.Container, _ place) { found = found || c.Name == container })
 	if !found && !p.inherits {
 		errs = append(errs, field.Invalid(at, container, messageAnnotationMustNameContainer))

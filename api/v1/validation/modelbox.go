@@ -26,10 +26,7 @@ func ModelBox(box *appv1.ModelBox) field.ErrorList {
 }
 
 // ModelBoxWarnings is AppWarnings for a ModelBox.
-func ModelBoxWarnings(box *appv1.ModelBox) []string {
-	path := field.NewPath("spec")
-	return slices.Concat(AnnotationWarnings(box), nullWarnings(box, box.Spec.PodTemplatePatch, path.Child("podTemplatePatch")),
-		warnings(&box.Spec.WorkloadSpec, leastPods(&box.Spec.ServingSpec, box.Spec.Replicas), corev1.ServiceTypeNodePort, path),
-		servingWarnings(&box.Spec.ServingSpec, &box.Spec.WorkloadSpec, path),
-		releaseWarnings(&box.Spec.ReleaseSpec, &box.Spec.ServingSpec, box.Spec.Replicas, path))
+func ModelBoxWarnings(box *appv1.ModelBox, with *Effective) []string {
+	return slices.Concat(AnnotationWarnings(box),
+		servedWarnings(box, &box.Spec.WorkloadSpec, &box.Spec.ServingSpec, &box.Spec.ReleaseSpec, with, corev1.ServiceTypeNodePort))
 }

@@ -50,7 +50,7 @@ var carriersOfPatches = map[string]func(metav1.ObjectMeta, *runtime.RawExtension
 	"spec.podTemplatePatch": func(meta metav1.ObjectMeta, patch *runtime.RawExtension) [][]string {
 		app, box, task := &appv1.App{ObjectMeta: meta}, &appv1.ModelBox{ObjectMeta: meta}, &appv1.Task{ObjectMeta: meta}
 		app.Spec.PodTemplatePatch, box.Spec.PodTemplatePatch, task.Spec.PodTemplatePatch = patch, patch, patch
-		return [][]string{AppWarnings(app), ModelBoxWarnings(box), TaskWarnings(task)}
+		return [][]string{AppWarnings(app, nil), ModelBoxWarnings(box, nil), TaskWarnings(task)}
 	},
 	"spec.template.podTemplatePatch": func(meta metav1.ObjectMeta, patch *runtime.RawExtension) [][]string {
 		ud := &appv1.UnitedDeployment{ObjectMeta: meta}

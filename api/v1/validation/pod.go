@@ -1,6 +1,7 @@
 package validation
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"strings"
@@ -130,7 +131,7 @@ func (p *pod) check() field.ErrorList {
 		errs = append(errs, p.container(&rest[i], at)...)
 		errs = append(errs, p.running(&rest[i], at)...)
 	}
-	errs = append(errs, hostPorts(p.spec.Containers, p.at.containers)...)
+	errs = append(errs, p.hostPorts(p.spec.Containers, p.at.containers)...)
 	errs = append(errs, p.hostNetwork()...)
 	errs = append(errs, p.podSecurity(p.spec.SecurityContext, p.at.security)...)
 	errs = append(errs, p.hostProcess()...)
@@ -209,6 +210,41 @@ func (p *pod) dns() field.ErrorList {
 			break
 		}
 		errs = append(errs, required(at.Child("options").Index(i).Child("name"), option.Name)...)
+	}
+	return errs
+}
+
+// hostPorts checks that no two containers want one port of the node. In the network of the node, each port of a container is one of the node.
+func (p *pod) hostPorts(containers []corev1.Container, at []place) field.ErrorList {
+	type hostPort struct {
+		protocol corev1.Protocol
+		ip       string
+		number   int32
+	}
+	var errs field.ErrorList
+	taken := sets.Set[hostPort]{}
+	for i := range containers {
+		if full(errs) {
+			break
+		}
+		for j, port := range containers[i].Ports {
+			if full(errs) {
+				break
+			}
+			key := hostPort{cmp.Or(port.Protocol, corev1.ProtocolTCP), port.HostIP, port.HostPort}
+			if p.spec.HostNetwork {
+				key.number = cmp.Or(port.HostPort, port.ContainerPort)
+			}
+			switch at := at[i].self.Child("ports").Index(j); {
+			case key.number == 0:
+				continue
+			case taken.Has(key) && port.HostPort == 0:
+				errs = append(errs, field.Invalid(at.Child("containerPort"), key.number, messageHostNetworkSharesPorts))
+			case taken.Has(key):
+				errs = append(errs, field.Duplicate(at.Child("hostPort"), key.number))
+			}
+			taken.Insert(key)
+		}
 	}
 	return errs
 }

@@ -76,7 +76,8 @@ func TestModelBox(t *testing.T) {
 		"no number of a rolling update": {`{maxSurge: 0%, maxUnavailable: 0}`, []string{"FieldValueInvalid spec.maxUnavailable"}},
 		"two ways to say the same":      {`{rollingUpdate: 1, maxSurge: 1}`, []string{"FieldValueForbidden spec.rollingUpdate"}},
 
-		"container ports": {`{containerPorts: [{name: a, containerPort: 1}, {containerPort: 1, protocol: UDP}], containers: [{name: b, image: b, ports: [{containerPort: 2}]}]}`, nil},
+		"container ports":                      {`{containerPorts: [{name: a, containerPort: 1}, {containerPort: 1, protocol: UDP}], containers: [{name: b, image: b, ports: [{containerPort: 2}]}]}`, nil},
+		"container ports of an init container": {`{containerPorts: [{name: a, containerPort: 1}], initContainers: [{name: b, image: b, ports: [{name: a, containerPort: 1}]}]}`, nil},
 		"container ports twice": {`{containerPorts: [{name: a, containerPort: 1}, {containerPort: 1, protocol: TCP}, {name: a, containerPort: 2}]}`,
 			[]string{"FieldValueDuplicate spec.containerPorts[1].containerPort", "FieldValueDuplicate spec.containerPorts[2].name"}},
 		"container ports of others": {`{containerPorts: [{name: a, containerPort: 1}, {containerPort: 2}], initContainers: [{name: c, image: c, restartPolicy: Always, ports: [{name: a, containerPort: 3}]}], containers: [{name: b, image: b, ports: [{containerPort: 2}]}]}`,

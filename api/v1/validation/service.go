@@ -94,11 +94,17 @@ func mainPorts(spec *appv1.WorkloadSpec, path *field.Path) field.ErrorList {
 	}
 	// numbered and named are the containers that declare a port, by its number and by its name.
 	numbered, named := map[number]string{}, map[string]string{}
-	for _, list := range [][]corev1.Container{spec.Containers, spec.InitContainers} {
-		for i := range list {
-			for _, q := range list[i].Ports {
-				numbered[number{q.ContainerPort, cmp.Or(q.Protocol, corev1.ProtocolTCP)}], named[q.Name] = list[i].Name, list[i].Name
-			}
+	declare := func(c *corev1.Container) {
+		for _, q := range c.Ports {
+			numbered[number{q.ContainerPort, cmp.Or(q.Protocol, corev1.ProtocolTCP)}], named[q.Name] = c.Name, c.Name
+		}
+	}
+	for i := range spec.Containers {
+		declare(&spec.Containers[i])
+	}
+	for i := range spec.InitContainers {
+		if isSidecar(&spec.InitContainers[i]) { // Any other one has ended when the main container starts.
+			declare(&spec.InitContainers[i])
 		}
 	}
 	var errs field.ErrorList

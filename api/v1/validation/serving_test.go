@@ -117,7 +117,7 @@ func TestServingWarnings(t *testing.T) {
 		`ingress: {rules: [{host: a}], annotations: {kubernetes.io/ingress.class: alb}}`:                                                                        "",
 	} {
 		app := servedApp(t, fields)
-		said := servingWarnings(&app.Spec.ServingSpec, &app.Spec.WorkloadSpec, nil)
+		said := servingWarnings(&app.Spec.ServingSpec, &Effective{Workload: &app.Spec.WorkloadSpec, Serving: &app.Spec.ServingSpec}, nil)
 		if want == "" && len(said) > 0 || want != "" && !slices.ContainsFunc(said, func(s string) bool { return strings.Contains("spec."+s, want) || strings.Contains(s, want) }) {
 			t.Errorf("%s: %q, want %q", fields, said, want)
 		}

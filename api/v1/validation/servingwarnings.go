@@ -49,9 +49,10 @@ func budgetWarnings(budget *appv1.DisruptionBudgetSpec, replicas *int32, path *f
 	return []string{warning(path.Child("disruptionBudget", "minAvailable"), fmt.Sprintf(messageBudgetAllowsNoEviction, budget.MinAvailable.String(), *replicas))}
 }
 
-// servingWarnings returns the warnings of the auxiliary objects.
-func servingWarnings(spec *appv1.ServingSpec, workload *appv1.WorkloadSpec, path *field.Path) []string {
+// servingWarnings returns the warnings of the auxiliary objects. stated are the fields without defaults.
+func servingWarnings(stated *appv1.ServingSpec, with *Effective, path *field.Path) []string {
 	var said []string
+	spec, workload := with.Serving, with.Workload
 	exposed := []string{}
 	for _, block := range []struct {
 		name   string
@@ -67,16 +68,18 @@ func servingWarnings(spec *appv1.ServingSpec, workload *appv1.WorkloadSpec, path
 	}
 	said = append(said, repeatedPaths(spec, path)...)
 	said = append(said, ingressClass(spec.Ingress, workload, path.Child("ingress", "className"))...)
-	if spec.Autoscaling != nil {
-		said = append(said, metricWarnings(spec.Autoscaling.Metrics, path.Child("autoscaling", "metrics"))...)
+	if stated.Autoscaling != nil {
+		said = append(said, metricWarnings(stated.Autoscaling.Metrics, path.Child("autoscaling", "metrics"))...)
 	}
 	said = append(said, budgetWarnings(spec.DisruptionBudget, leastPods(spec, workload.Replicas), path)...)
-	if policy := spec.NetworkPolicy; policy != nil {
-		at := path.Child("networkPolicy")
+	at := path.Child("networkPolicy")
+	if policy := stated.NetworkPolicy; policy != nil {
 		said = append(said, networkWarnings(policy, at)...)
 		if policy.Egress != nil && !allowsPort(policy.Egress, dnsPort) {
 			said = append(said, warning(at.Child("egress"), messageEgressWithoutDNS))
 		}
+	}
+	if policy := spec.NetworkPolicy; policy != nil {
 		if policy.Ingress != nil && !allowsOtherNamespaces(policy.Ingress) {
 			for _, name := range exposed {
 				said = append(said, warning(at.Child("ingress"), fmt.Sprintf(messageIngressExcludesController, name)))

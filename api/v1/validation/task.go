@@ -12,6 +12,8 @@ import (
 
 	"github.com/robfig/cron/v3"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
@@ -57,6 +59,29 @@ func Task(task *appv1.Task) field.ErrorList {
 		errs = append(errs, field.Forbidden(path.Child("containers"), messageTaskFurtherContainer))
 	}
 	return collected(slices.Concat(errs, schedule(spec, path), taskLimits(spec, path), JobLabels(spec.PodLabels, path.Child("podLabels"))))
+}
+
+// InheritedVolumes checks that the volumes which the containers of a Task with an App refer to are among the volumes of the pod. Task has the other
+// errors of the containers.
+func InheritedVolumes(spec *appv1.WorkloadSpec, volumes []corev1.Volume, path *field.Path) field.ErrorList {
+	uses := func(p *pod) field.ErrorList {
+		var errs field.ErrorList
+		p.each(func(c *corev1.Container, at place) {
+			errs = slices.Concat(errs, p.mounts(c, at.self.Child("volumeMounts")), p.devices(c, at.self.Child("volumeDevices")), p.files(c.Env, at.env))
+		})
+		return errs
+	}
+	whole := podOf(spec, kindDefaults{}, path)
+	whole.know(volumes)
+	errs := uses(whole)
+	if len(errs) == 0 {
+		return nil
+	}
+	had := sets.Set[string]{}
+	for _, err := range uses(podOf(spec, kindDefaults{inherits: true}, path)) {
+		had.Insert(err.Error())
+	}
+	return collected(slices.DeleteFunc(errs, func(err *field.Error) bool { return had.Has(err.Error()) }))
 }
 
 // taskLimits checks the numbers and the names of a Task that the schema limits.

@@ -25,5 +25,5 @@ func UnitedDeploymentWarnings(ud *appv1.UnitedDeployment) []string {
 	}
 	path := field.NewPath("spec", "template")
 	return slices.Concat(said, nullWarnings(ud, ud.Spec.Template.PodTemplatePatch, path.Child("podTemplatePatch")),
-		warnings(ud.Spec.Template, ud.Spec.Replicas, corev1.ServiceTypeClusterIP, path))
+		plainWarnings(ud.Spec.Template, ud.Spec.Replicas, corev1.ServiceTypeClusterIP, path))
 }

@@ -102,14 +102,15 @@ func holdWarning(value string, history *appv1.HistoryStatus) string {
 	return fmt.Sprintf(format, cut(history.LastGood.ReplicaSet, maxValue), cut(history.LastGood.Image, maxValue))
 }
 
-// warnings returns the warnings of a workload at a path. serviceType is the default of its kind.
-func warnings(spec *appv1.WorkloadSpec, replicas *int32, serviceType corev1.ServiceType, path *field.Path) []string {
-	said := append(imageWarnings(spec, path), resourcesWarnings(spec, path)...)
-	said = append(said, rolloutWarnings(spec, replicas, path)...)
-	said = append(said, podWarnings(spec, path)...)
-	said = append(said, serviceWarnings(spec, serviceType, path.Child("service"))...)
-	said = append(said, privilegedPorts(spec, path)...)
-	return append(said, unusualPorts(spec, serviceType, path.Child("ports"))...)
+// plainWarnings returns the warnings of a workload without defaults at a path. serviceType is the default of its kind.
+func plainWarnings(spec *appv1.WorkloadSpec, replicas *int32, serviceType corev1.ServiceType, path *field.Path) []string {
+	return slices.Concat(imageWarnings(spec, path), resourcesWarnings(spec, path), warnings(spec, spec, replicas, serviceType, path))
+}
+
+// warnings returns the warnings of a workload at a path, apart from its images and its resources. with has the defaults too.
+func warnings(spec, with *appv1.WorkloadSpec, replicas *int32, serviceType corev1.ServiceType, path *field.Path) []string {
+	return slices.Concat(rolloutWarnings(with, replicas, path), podWarnings(spec, path), serviceWarnings(spec, serviceType, path.Child("service")),
+		privilegedPorts(spec, with, path), unusualPorts(with, serviceType, path.Child("ports")))
 }
 
 // imageWarnings returns a warning for each image whose name can stand for another image later.
@@ -186,13 +187,13 @@ func all(rollingUpdate *intstr.IntOrString, replicas *int32) bool {
 // firstUnprivileged is the first port that a process needs no privilege to listen on, as nodes have it by default.
 const firstUnprivileged = 1024
 
-// privilegedPorts warns of ports of the main container that its security profile may keep it from listening on. What user the
-// image has, and where the node's unprivileged ports begin, is not known here.
-func privilegedPorts(spec *appv1.WorkloadSpec, path *field.Path) []string {
-	if spec.SecurityProfile != appv1.SecurityProfileRestricted {
+// privilegedPorts warns of stated ports of the main container that its security profile, which may be a default, may keep it from listening on.
+// What user the image has, and where the node's unprivileged ports begin, is not known here.
+func privilegedPorts(spec, with *appv1.WorkloadSpec, path *field.Path) []string {
+	if with.SecurityProfile != appv1.SecurityProfileRestricted {
 		return nil
 	}
-	if s := spec.SecurityContext; s != nil && s.Capabilities != nil && slices.Contains(s.Capabilities.Add, "NET_BIND_SERVICE") {
+	if s := with.SecurityContext; s != nil && s.Capabilities != nil && slices.Contains(s.Capabilities.Add, "NET_BIND_SERVICE") {
 		return nil
 	}
 	var said []string

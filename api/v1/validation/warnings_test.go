@@ -66,7 +66,7 @@ func TestWarnings(t *testing.T) {
 			if err := yaml.UnmarshalStrict([]byte("{spec: "+c.spec+"}"), box); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(c.want, fields(ModelBoxWarnings(box))); diff != "" {
+			if diff := cmp.Diff(c.want, fields(ModelBoxWarnings(box, nil))); diff != "" {
 				t.Errorf("ModelBox (-want +got):\n%s", diff)
 			}
 		})
@@ -133,7 +133,7 @@ func TestAnnotationWarnings(t *testing.T) {
 		app, box, ud, cm := &appv1.App{}, &appv1.ModelBox{}, &appv1.UnitedDeployment{}, &appv1.CloudManager{}
 		annotations := map[string]string{key: c.value}
 		app.Annotations, box.Annotations, ud.Annotations, cm.Annotations = annotations, annotations, annotations, annotations
-		for i, said := range [][]string{AppWarnings(app), ModelBoxWarnings(box), UnitedDeploymentWarnings(ud), CloudManagerWarnings(cm)} {
+		for i, said := range [][]string{AppWarnings(app, nil), ModelBoxWarnings(box, nil), UnitedDeploymentWarnings(ud), CloudManagerWarnings(cm)} {
 			var got []string
 			for _, w := range said {
 				if strings.HasPrefix(w, "metadata.annotations") {

@@ -37,7 +37,7 @@ func appOf(t *testing.T, spec string) *appv1.App {
 // checkWarned checks that there is one warning, with its field and some words, or none for empty words.
 func checkWarned(t *testing.T, app *appv1.App, spec, at, words string) {
 	t.Helper()
-	said := AppWarnings(app)
+	said := AppWarnings(app, nil)
 	if words == "" {
 		if len(said) > 0 {
 			t.Errorf("%s: %q, want none", spec, said)
