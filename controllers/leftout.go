@@ -3,6 +3,7 @@ package controllers
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -17,6 +18,13 @@ import (
 
 // rightsPause is how often a namespace that is left out is looked at, where the options have no other time.
 const rightsPause = time.Minute
+
+// refusedAgain is how many times a refusal at the start has to be repeated, each refusedPause after the one before: an authorizer that fails for a
+// moment, or a RoleBinding that is written again, refuses a manager with rights.
+const (
+	refusedAgain = 2
+	refusedPause = 2 * time.Second
+)
 
 // leftOut are the watched namespaces in which the manager had no rights when it started. In the cache, one of them would keep the controllers from
 // starting for all namespaces. A cache cannot get a namespace later: the manager works in the namespace after a restart with the rights there.
@@ -46,11 +54,18 @@ func (l *leftOut) addNamespaces(namespaces []string, suspected func(namespace st
 	defer cancel()
 	refusals := map[string]error{}
 	for _, ns := range namespaces {
-		if !suspected(ns) {
-			continue
+		if suspected(ns) {
+			refusals[ns] = l.lookAt(ctx, ns)
 		}
-		if err := l.lookAt(ctx, ns); apierrors.IsForbidden(err) {
-			refusals[ns] = err
+	}
+	for again := 0; ; again++ {
+		maps.DeleteFunc(refusals, func(_ string, err error) bool { return !apierrors.IsForbidden(err) })
+		if len(refusals) == 0 || again == refusedAgain {
+			break
+		}
+		sleepFor(ctx, refusedPause)
+		for ns := range refusals {
+			refusals[ns] = l.lookAt(ctx, ns)
 		}
 	}
 	if !slices.ContainsFunc(namespaces, func(ns string) bool { return refusals[ns] == nil }) {
@@ -59,6 +74,14 @@ func (l *leftOut) addNamespaces(namespaces []string, suspected func(namespace st
 	for ns, err := range refusals {
 		l.namespaces = append(l.namespaces, ns)
 		l.logRefusal(ns, err)
+	}
+}
+
+// sleepFor waits for a time, or for the end of the context.
+func sleepFor(ctx context.Context, pause time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(pause):
 	}
 }
 

@@ -55,6 +55,7 @@ func TestFirstLook(t *testing.T) {
 	of := func(namespaces ...string) listAnswers {
 		return func(_ *children.Type, ns string) error { return refuseIf(slices.Contains(namespaces, ns)) }
 	}
+	moments := 0
 	for name, c := range map[string]struct {
 		namespaces []string
 		disabled   []string
@@ -66,11 +67,11 @@ func TestFirstLook(t *testing.T) {
 		"all rights":           {namespaces: []string{"shop", "search"}, answers: of(), asked: 2 * len(around)},
 		"all namespaces":       {answers: of(), asked: len(around)},
 		"none in all":          {answers: of(""), refused: around, asked: len(around)},
-		"none in one":          {namespaces: []string{"shop", "search"}, answers: of("search"), leftOut: []string{"search"}, asked: 2*len(around) + 1},
-		"none in each":         {namespaces: []string{"shop", "search"}, answers: of("shop", "search"), refused: around, asked: 2*len(around) + 2},
+		"none in one":          {namespaces: []string{"shop", "search"}, answers: of("search"), leftOut: []string{"search"}, asked: 2*len(around) + 3},
+		"none in each":         {namespaces: []string{"shop", "search"}, answers: of("shop", "search"), refused: around, asked: 2*len(around) + 6},
 		"none in the only one": {namespaces: []string{"shop"}, answers: of("shop"), refused: around, asked: len(around)},
 		"nothing around the pods": {
-			namespaces: []string{"shop", "search"}, disabled: allFeatures(around), answers: of("search"), leftOut: []string{"search"}, asked: 2,
+			namespaces: []string{"shop", "search"}, disabled: allFeatures(around), answers: of("search"), leftOut: []string{"search"}, asked: 4,
 		},
 		"no answer": {
 			namespaces: []string{"shop", "search"}, asked: 2*len(around) + 1,
@@ -82,7 +83,7 @@ func TestFirstLook(t *testing.T) {
 			},
 		},
 		"one look unanswered": {
-			namespaces: []string{"shop", "search"}, leftOut: []string{"search"}, asked: 2*len(around) + 1,
+			namespaces: []string{"shop", "search"}, leftOut: []string{"search"}, asked: 2*len(around) + 3,
 			answers: func(row *children.Type, ns string) error {
 				if row == ingress[0] && ns == "search" {
 					return errNoAnswer
@@ -99,6 +100,16 @@ func TestFirstLook(t *testing.T) {
 				return refuseIf(ns == "search")
 			},
 		},
+		"refused for a moment": {
+			namespaces: []string{"shop", "search"}, refused: around, asked: 2*len(around) + 2,
+			answers: func(row *children.Type, ns string) error {
+				if row == deployment {
+					moments++
+					return refuseIf(moments == 1)
+				}
+				return refuseIf(ns == "search")
+			},
+		},
 		"one type in one": {
 			namespaces: []string{"shop", "search"}, refused: ingress, asked: 2 * len(around),
 			answers: func(row *children.Type, ns string) error { return refuseIf(row == ingress[0] && ns == "search") },
@@ -109,27 +120,29 @@ func TestFirstLook(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			asked := 0
-			look := func(_ context.Context, row *children.Type, ns string) error {
-				asked++
-				return c.answers(row, ns)
-			}
-			w := newWatchSet(look, &Options{Namespaces: c.namespaces, DisabledFeatures: c.disabled}, logr.Discard())
-			if !slices.Equal(w.leftOut.namespaces, c.leftOut) {
-				t.Errorf("left out: %q, want %q", w.leftOut.namespaces, c.leftOut)
-			}
-			for _, row := range around {
-				if want := slices.Contains(c.refused, row); w.isApart(row) != want {
-					t.Errorf("%T is watched apart: %t, want %t", row.Object, !want, want)
+			synctest.Test(t, func(t *testing.T) {
+				asked := 0
+				look := func(_ context.Context, row *children.Type, ns string) error {
+					asked++
+					return c.answers(row, ns)
 				}
-			}
-			if asked != c.asked {
-				t.Errorf("the API server was asked %d times, want %d", asked, c.asked)
-			}
-			left := w.leftOut.remove(c.namespaces)
-			if len(left) != len(c.namespaces)-len(c.leftOut) {
-				t.Errorf("watched are %q", left)
-			}
+				w := newWatchSet(look, &Options{Namespaces: c.namespaces, DisabledFeatures: c.disabled}, logr.Discard())
+				if !slices.Equal(w.leftOut.namespaces, c.leftOut) {
+					t.Errorf("left out: %q, want %q", w.leftOut.namespaces, c.leftOut)
+				}
+				for _, row := range around {
+					if want := slices.Contains(c.refused, row); w.isApart(row) != want {
+						t.Errorf("%T is watched apart: %t, want %t", row.Object, !want, want)
+					}
+				}
+				if asked != c.asked {
+					t.Errorf("the API server was asked %d times, want %d", asked, c.asked)
+				}
+				left := w.leftOut.remove(c.namespaces)
+				if len(left) != len(c.namespaces)-len(c.leftOut) {
+					t.Errorf("watched are %q", left)
+				}
+			})
 		})
 	}
 }
