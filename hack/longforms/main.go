@@ -24,7 +24,7 @@ func main() {
 		fmt.Fprintf(os.Stderr, "longforms: %v\n", err)
 		os.Exit(1)
 	}
-	fmt.Println(pattern)
+	fmt.Fprintln(os.Stdout, pattern)
 }
 
 // run returns the pattern for folders. Of one that ends with "/..." all tests are matched: none of them runs in the short form. The pattern
@@ -85,14 +85,34 @@ func longTests(folder string, all bool) ([]string, error) {
 
 // readDeclaration adds the names that a declaration uses, and marks the declaration as long if one of them is a form.
 func readDeclaration(decl ast.Decl, names map[string]map[string]bool, long map[string]bool) {
-	var declared []string
+	used, isLong := map[string]bool{}, false
+	ast.Inspect(decl, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			x, ok := n.X.(*ast.Ident)
+			isLong = isLong || ok && x.Name == "fixture" && slices.Contains(forms, n.Sel.Name)
+		case *ast.Ident:
+			used[n.Name] = true
+		}
+		return true
+	})
+	for _, name := range declaredBy(decl) {
+		if names[name] == nil {
+			names[name] = map[string]bool{}
+		}
+		maps.Copy(names[name], used)
+		if isLong {
+			long[name] = true
+		}
+	}
+}
+
+// declaredBy returns the names of a declaration, none of an import.
+func declaredBy(decl ast.Decl) (declared []string) {
 	switch d := decl.(type) {
 	case *ast.FuncDecl:
-		declared = []string{d.Name.Name}
+		return []string{d.Name.Name}
 	case *ast.GenDecl:
-		if d.Tok == token.IMPORT {
-			return
-		}
 		for _, spec := range d.Specs {
 			switch s := spec.(type) {
 			case *ast.ValueSpec:
@@ -104,22 +124,5 @@ func readDeclaration(decl ast.Decl, names map[string]map[string]bool, long map[s
 			}
 		}
 	}
-	ast.Inspect(decl, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.SelectorExpr:
-			if x, ok := n.X.(*ast.Ident); ok && x.Name == "fixture" && slices.Contains(forms, n.Sel.Name) {
-				for _, name := range declared {
-					long[name] = true
-				}
-			}
-		case *ast.Ident:
-			for _, name := range declared {
-				if names[name] == nil {
-					names[name] = map[string]bool{}
-				}
-				names[name][n.Name] = true
-			}
-		}
-		return true
-	})
+	return declared
 }

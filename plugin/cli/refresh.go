@@ -227,7 +227,9 @@ func isRefreshed(now *view.Resource, refresh *written) bool {
 	switch state := now.State(); {
 	case state == view.StateDeleting, checkTakesEffect(now) != nil:
 		return true
-	case state == view.StateStalled, now.WaitsForCommand():
+	case now.WaitsForCommand():
+		return !refresh.isUnchanged(now)
+	case state == view.StateStalled:
 		return !refresh.isStale(now)
 	}
 	return !now.CanRefresh() && (!now.HasCommand || !refresh.isUnchanged(now))

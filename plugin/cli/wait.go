@@ -168,13 +168,17 @@ func causeTimer() func(cause string) time.Duration {
 	}
 }
 
-// commandCheck returns a function that reports, read by read, whether the rollout no longer waits for its command, for which it waited at the read before.
+// commandCheck returns a function that reports once, read by read, that the rollout no longer waits for its command, for which it waited at the read before.
 func commandCheck() func(now *view.Resource) bool {
-	waited := false
+	waited, ended := false, false
 	return func(now *view.Resource) bool {
 		before := waited
 		waited = now.WaitsForCommand()
-		return before && !waited
+		if ended || !before || waited {
+			return false
+		}
+		ended = true
+		return true
 	}
 }
 
