@@ -193,7 +193,7 @@ WITHOUT_CHAOS = $(if $(CI_LONG),,$(filter ./...,$(ROOT_PKG)))
 WITHOUT_RACE = /(resource|test/definitions|test/fixture|test/specs)$$
 # Bounds of memory, which the race detector raises: these tests run without it, the other ones of the package with it.
 COST_PACKAGE = /webhooks$$
-COST_TESTS = TestCostOfLists
+COST_TESTS = TestCostOfLists|TestReviewsLeaveNothing
 # The tools that test/chart runs: they are built before the suites, as all else that is compiled is.
 CHART_TOOLS = $(if $(filter ./... ./test/... ./test/chart ./test/chart/...,$(ROOT_PKG)),bin/kustomize bin/helm)
 .PHONY: test-operator

@@ -16,6 +16,7 @@ import (
 
 	"huolala.cn/app-operator/api/v1/bounds"
 	"huolala.cn/app-operator/internal/guard"
+	"huolala.cn/app-operator/test/fixture"
 )
 
 // maxWaste is how much a review may allocate in all, as a multiple of what the guard counts for it. Lists grow by being copied, so about
@@ -113,6 +114,9 @@ var keptReviews = map[string]string{
 
 // TestReviewsLeaveNothing has reviews of a mebibyte answered, each with another text. Once they are answered, the heap is as it was.
 func TestReviewsLeaveNothing(t *testing.T) {
+	if fixture.Race {
+		t.Skip("the bounds are those of a build without the race detector")
+	}
 	const reviews, most, long = 6, 1 << 20, bounds.MaxSpec - 4<<10
 	// Without a logger, controller-runtime keeps the values of each logger for the one that is set in the end.
 	ctrl.SetLogger(logr.Discard())
