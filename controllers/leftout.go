@@ -71,9 +71,9 @@ func (l *leftOut) addNamespaces(namespaces []string, suspected func(namespace st
 	if !slices.ContainsFunc(namespaces, func(ns string) bool { return refusals[ns] == nil }) {
 		return
 	}
-	for ns, err := range refusals {
-		l.namespaces = append(l.namespaces, ns)
-		l.logRefusal(ns, err)
+	l.namespaces = slices.Sorted(maps.Keys(refusals))
+	for _, ns := range l.namespaces {
+		l.logRefusal(ns, refusals[ns])
 	}
 }
 

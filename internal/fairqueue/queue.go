@@ -74,7 +74,7 @@ type pending struct {
 
 // New returns a queue in which a namespace has at most the given number of workers. The name is the name of the queue's metrics. On a stand-by,
 // mayExist reports whether the resource of a request may exist; nil if each may. It is called with the lock of the queue: it must not wait, and it
-// must know of a creation before the request that comes of it is added.
+// must know of a creation before the request for the created resource is added.
 func New(name string, limiter workqueue.TypedRateLimiter[reconcile.Request], workers int, mayExist func(reconcile.Request) bool) *Queue {
 	q := &Queue{limiter: limiter, pending: map[reconcile.Request]*pending{}, mayExist: mayExist}
 	q.changed.L = &q.mu
