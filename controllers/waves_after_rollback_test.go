@@ -28,10 +28,7 @@ func TestARepairedAppStopsARollout(t *testing.T) {
 		if got := w.lead(); got != "True/RolledOut" {
 			t.Errorf("the repair is %s", got)
 		}
-		w.setDefaults("platform", inWaves("2", "1", "0s"))
-		w.settle(name)
-		w.lead()
-		w.settle(name)
+		w.takeWave(name)
 		w.replicaSet("web-2")
 		w.stall(name)
 		w.settle(name)
@@ -114,10 +111,7 @@ func TestAWaveWithRollbackTriesItsDefaults(t *testing.T) {
 func TestAnOwnRollbackStopsNothing(t *testing.T) {
 	forNames(t, heldKinds(), func(t *testing.T, name string) {
 		w := newWaveWorld(t, name, "web-0")
-		w.setDefaults("platform", inWaves("2", "1", "0s"))
-		w.settle(name)
-		w.lead()
-		w.settle(name)
+		w.takeWave(name)
 		w.run(name, w.replicaSet("web-1"))
 		w.settle(name)
 		w.stallRelease(name)
@@ -156,10 +150,7 @@ func TestAnOwnFailureAfterAnOwnRollbackStopsNothing(t *testing.T) {
 			},
 		}, func(t *testing.T, _ string, back func(w *world)) {
 			w := newWaveWorld(t, name, "web-0")
-			w.setDefaults("platform", inWaves("2", "1", "0s"))
-			w.settle(name)
-			w.lead()
-			w.settle(name)
+			w.takeWave(name)
 			w.run(name, w.replicaSet("web-1"))
 			w.settle(name)
 			back(w)
@@ -243,10 +234,7 @@ func TestDefaultsThatARestingAppCannotTake(t *testing.T) {
 				w.stands("hold", name, "Applied=False/Held")
 			},
 			"rolled back": func(w *world) {
-				w.setDefaults("platform", inWaves("2", "1", "0s"))
-				w.settle(name)
-				w.lead()
-				w.settle(name)
+				w.takeWave(name)
 				w.replicaSet("web-2")
 				w.stall(name)
 				w.settle(name)

@@ -75,10 +75,7 @@ func TestAnAbortedCanaryOfReadyDefaultsStopsNothing(t *testing.T) {
 	forNames(t, heldKinds(), func(t *testing.T, name string) {
 		w := newWaveWorld(t, name, "web-0")
 		w.generations = true
-		w.setDefaults("platform", inWaves("2", "1", "0s"))
-		w.settle(name)
-		w.lead()
-		w.settle(name)
+		w.takeWave(name)
 		set := w.replicaSet("web-1")
 		w.setSpec(name, strings.Replace(onStall(name, "nginx:2"), "{", `{"canary":{},`, 1))
 		w.settle(name)
@@ -102,10 +99,7 @@ func TestAStalledCanaryHidesNoReadiness(t *testing.T) {
 	forNames(t, heldKinds(), func(t *testing.T, name string) {
 		w := newWaveWorld(t, name, "web-0")
 		w.generations = true
-		w.setDefaults("platform", inWaves("2", "1", "0s"))
-		w.settle(name)
-		w.lead()
-		w.settle(name)
+		w.takeWave(name)
 		set := w.replicaSet("web-1")
 		w.setSpec(name, canarySpecOf(name, "nginx:2", byHand))
 		w.settle(name)
@@ -118,4 +112,13 @@ func TestAStalledCanaryHidesNoReadiness(t *testing.T) {
 			t.Errorf("with ready pods, the rollout is %s", got)
 		}
 	})
+}
+
+// takeWave changes the defaults, and has a resource take them in a wave.
+func (w *world) takeWave(name string) {
+	w.t.Helper()
+	w.setDefaults("platform", inWaves("2", "1", "0s"))
+	w.settle(name)
+	w.lead()
+	w.settle(name)
 }
