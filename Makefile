@@ -539,9 +539,9 @@ catalog-buildx: ## Build CATALOG_IMG, of the catalog in dist/catalog (OUT=), for
 	$(call buildx,$(CATALOG_IMG),$(OUT)/catalog.Dockerfile,$(OUT))
 
 .PHONY: catalog-follow
-catalog-follow: bin/crane ## Move the tag that clusters follow, CATALOG_FOLLOWED_IMG, to the pushed CATALOG_IMG.
+catalog-follow: bin/crane ## Move the tag that clusters follow, CATALOG_FOLLOWED_IMG, to the pushed CATALOG_IMG, unless versions would be left without an upgrade (CATALOG_LEAVE=).
 	@case '$(VERSION)' in *-*) echo 'catalog-follow: $(VERSION) is a prerelease, which no cluster is to follow' >&2; exit 1 ;; esac
-	bin/crane tag $(CATALOG_IMG) $(lastword $(subst :, ,$(CATALOG_FOLLOWED_IMG)))
+	@NEW='$(CATALOG_IMG)' FOLLOWED='$(CATALOG_FOLLOWED_IMG)' LEAVE='$(CATALOG_LEAVE)' hack/catalog-follow.sh
 
 .PHONY: scorecard-build
 scorecard-build: ## Build SCORECARD_IMG, the scorecard's stage of our own.

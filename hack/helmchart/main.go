@@ -246,9 +246,9 @@ func parametrize(text string) string {
 	}
 	if strings.Contains(text, "\nkind: Deployment\n") && strings.Contains(text, "\n        name: manager\n") {
 		text = strings.Replace(text, "\n        env:\n", "\n{{- with .Values.args }}{{ toYaml . | nindent 8 }}{{- end }}\n        env:\n", 1)
-		text = variable.ReplaceAllString(text, `$1{{ .Values.env.$2 | default "$3" | quote }}`)
+		text = variable.ReplaceAllString(text, `$1{{ (.Values.env | default dict).$2 | default "$3" | quote }}`)
 		text = strings.Replace(text, "\n        image: ", `
-{{- range $name, $value := omit .Values.env "GOGC" "GOMEMLIMIT" }}{{ list (dict "name" $name "value" $value) | toYaml | nindent 8 }}{{- end }}
+{{- range $name, $value := omit (.Values.env | default dict) "GOGC" "GOMEMLIMIT" }}{{ list (dict "name" $name "value" $value) | toYaml | nindent 8 }}{{- end }}
         image: `, 1)
 		text = strings.Replace(text, `default "`+memoryLimit+`"`, `default (include "app-operator.memoryLimit" .)`, 1)
 		text = resources.ReplaceAllString(text, "\n        resources: {{- toYaml .Values.resources | nindent 10 }}\n")

@@ -349,7 +349,7 @@ func TestCatalogIsFollowed(t *testing.T) {
 	if err != nil {
 		t.Fatalf("make catalog-follow: %v: %s", err, out)
 	}
-	moves := regexp.MustCompile(`bin/crane tag (\S+-catalog):(v\S+) (\S+)\n`).FindStringSubmatch(string(out))
+	moves := regexp.MustCompile(`NEW='(\S+-catalog):(v\S+)' FOLLOWED='\S+-catalog:(v\S+)' `).FindStringSubmatch(string(out))
 	if len(moves) != 4 || moves[2] == moves[3] {
 		t.Fatalf("make catalog-follow moves no tag:\n%s", out)
 	}

@@ -18,10 +18,12 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"huolala.cn/app-operator/test/fixture"
@@ -223,6 +225,7 @@ func TestMemoryLimit(t *testing.T) {
 		"resources.limits.memory=1073741824":                 "450MiB",
 		"resources.limits=null":                              "450MiB",
 		"resources=null":                                     "450MiB",
+		"env=null":                                           "450MiB",
 		"resources.limits.memory=2Gi,env.GOMEMLIMIT=off":     "off",
 		"resources.limits.memory=100Gi,env.GOMEMLIMIT=90GiB": "90GiB",
 	} {
@@ -233,14 +236,19 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-// TestChart installs the chart over what make deploy would have left, upgrades it twice, removes it and installs it once more. The
-// definitions stay, and with them an App; so does the authority that the manager has told the API server of.
-func TestChart(t *testing.T) {
+// newHelm returns helm with the flags for the release.
+func newHelm(t *testing.T) func(...string) {
 	kubeconfig := harness.WriteKubeconfig(t, plane.Config)
-	helm := func(args ...string) {
+	return func(args ...string) {
 		t.Helper()
 		command(t, "bin/helm", append(args, "--kubeconfig", kubeconfig, "--namespace", harness.SystemNamespace, "--wait", "--timeout", harness.Patience.String())...)
 	}
+}
+
+// TestChart installs the chart over what make deploy would have left, upgrades it twice, removes it and installs it once more. The
+// definitions stay, and with them an App; so does the authority that the manager has told the API server of.
+func TestChart(t *testing.T) {
+	helm := newHelm(t)
 	meta := fixture.Meta(harness.SystemNamespace, "app-operator-controller-manager")
 	d, policy := &appsv1.Deployment{ObjectMeta: meta}, &networkingv1.NetworkPolicy{ObjectMeta: meta}
 	hooks := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "app-operator-validating-webhook-configuration"}}
@@ -278,6 +286,37 @@ func TestChart(t *testing.T) {
 	plane.Read(t, app)
 	helm("install", release, folder)
 	plane.Read(t, d)
+	helm("uninstall", release)
+}
+
+// TestTakeOwnership installs the chart over what make deploy has applied with components, by the values of the same components. Helm deletes what no
+// release has had, so a later upgrade without these values removes them.
+func TestTakeOwnership(t *testing.T) {
+	for _, object := range render(t, "namespaced", "secret-rollout") {
+		u := &unstructured.Unstructured{Object: object}
+		if u.GetKind() == "CustomResourceDefinition" { // The control plane has these.
+			continue
+		}
+		if err := plane.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("app-operator-deploy"), client.ForceOwnership); err != nil {
+			t.Fatal(err)
+		}
+	}
+	helm := newHelm(t)
+	helm("install", release, folder, "--take-ownership", "--set", "namespaced=true", "--set", "secretRollout=true")
+	helm("upgrade", release, folder, "--reset-values")
+	d := &appsv1.Deployment{ObjectMeta: fixture.Meta(harness.SystemNamespace, "app-operator-controller-manager")}
+	plane.Read(t, d)
+	for _, v := range d.Spec.Template.Spec.Containers[0].Env {
+		if v.Name == "WATCH_NAMESPACE" && v.ValueFrom != nil {
+			t.Errorf("the manager serves its own namespace alone: %+v", v)
+		}
+	}
+	if followsSecrets(d) {
+		t.Error("the manager follows Secrets")
+	}
+	for _, name := range []string{"app-operator-namespaced-manager-rolebinding", secretBinding} {
+		plane.Gone(t, &rbacv1.RoleBinding{ObjectMeta: fixture.Meta(harness.SystemNamespace, name)})
+	}
 	helm("uninstall", release)
 }
 

@@ -321,36 +321,3 @@ func TestRegistryLogin(t *testing.T) {
 		}
 	}
 }
-
-// TestCatalogNamesBundlesByDigest checks that the catalog of pushed bundles has the digest of each, and that a bundle that is not pushed is an error.
-func TestCatalogNamesBundlesByDigest(t *testing.T) {
-	script, err := os.ReadFile(filepath.Join(root, "hack/catalog.sh"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	run := func(template string) (string, error) {
-		dir := folder(t, map[string]string{
-			"hack/catalog.sh": string(script), "catalog/semver.yaml": template, "catalog.Dockerfile": "FROM scratch\n",
-			"bin/opm":   "#!/bin/sh\n[ $1 = validate ] || cat $4\n",
-			"bin/crane": "#!/bin/sh\ncase $2 in *:v1.*) echo sha256:${2##*.};; *) echo \"$2: MANIFEST_UNKNOWN\" >&2; exit 1;; esac\n",
-		})
-		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "hack/catalog.sh"))
-		cmd.Env = append(withoutMake(), "BUNDLE_REPOSITORY=registry.example:5000/op-bundle", "CATALOG_TEMPLATE=catalog/semver.yaml", "CATALOG_FROM=registry",
-			"OUT="+filepath.Join(dir, "dist"))
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return string(out), err
-		}
-		rendered, err := os.ReadFile(filepath.Join(dir, "dist/app-operator/catalog.yaml"))
-		return string(rendered), err
-	}
-	const template = "candidate:\n  bundles:\n  - image: other/op-bundle:v1.0.1\n  - image: other/op-bundle:v1.0.10\nstable:\n  bundles:\n  - image: other/op-bundle:v1.0.1\n"
-	const want = "candidate:\n  bundles:\n  - image: registry.example:5000/op-bundle@sha256:1\n  - image: registry.example:5000/op-bundle@sha256:10\n" +
-		"stable:\n  bundles:\n  - image: registry.example:5000/op-bundle@sha256:1\n"
-	got, err := run(template)
-	if diff := cmp.Diff(want, got); err != nil || diff != "" {
-		t.Errorf("%v (-want +got):\n%s", err, diff)
-	}
-	if out, err := run(template + "  - image: other/op-bundle:v2.0.0\n"); err == nil || !strings.Contains(out, "op-bundle:v2.0.0: MANIFEST_UNKNOWN") {
-		t.Errorf("a bundle that is not pushed: %v:\n%s", err, out)
-	}
-}
