@@ -171,6 +171,14 @@ func (e withoutObjects) Error() string { return view.CleanText(message.OmitObjec
 
 func (e withoutObjects) Unwrap() error { return e.error }
 
+// refusalOf returns in a few words why a list could not be read, for a page or for a command.
+func (c *clients) refusalOf(err error, namespace string) string {
+	if c.isPage {
+		return pageRefusal(err, namespace)
+	}
+	return refusalText(err, namespace)
+}
+
 // refusalText returns in a few words why a list could not be read.
 func refusalText(err error, namespace string) string {
 	if namespace == "" {

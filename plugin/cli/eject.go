@@ -156,7 +156,7 @@ type object interface {
 // readChildren returns the objects that the resource controls, in the order in which they are applied. It also requests the types of auxiliary
 // objects that the spec does not have, because an earlier spec may have had them.
 func (c *clients) readChildren(ctx context.Context, t target, s *view.Snapshot) ([]object, []view.Missing) {
-	g := &gathering{ctx: ctx, namespace: t.namespace, chunk: c.chunk, gathered: &gathered{}}
+	g := &gathering{ctx: ctx, namespace: t.namespace, chunk: c.chunk, refusal: c.refusalOf, gathered: &gathered{}}
 	if serving := s.Resource.Serving; serving != nil {
 		c.gatherAround(g, s, t, func(around *view.AroundType) bool { return !around.Always && !around.Asked(serving) }) // All others are there.
 		g.wait.Wait()

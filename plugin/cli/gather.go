@@ -59,9 +59,9 @@ const messageTooLong = "the objects of this page are longer than %d MiB"
 type gathering struct {
 	ctx       context.Context
 	namespace string
-	// isPage is true for a page, which has no address of the API server.
-	isPage bool
-	chunk  int64
+	// refusal returns why a list of a namespace could not be read.
+	refusal func(err error, namespace string) string
+	chunk   int64
 	// most is how many bytes are read, 0 for any number.
 	most int64
 	*gathered
@@ -109,10 +109,7 @@ func (g *gathering) refusalOf(err error) string {
 	if errors.Is(err, answers.ErrTooLong) {
 		return fmt.Sprintf(messageTooLong, g.most>>20)
 	}
-	if g.isPage {
-		return pageRefusal(err, g.namespace)
-	}
-	return refusalText(err, g.namespace)
+	return g.refusal(err, g.namespace)
 }
 
 // readSnapshot reads a resource and the objects below it in at most nine requests, five for a Task, whatever the size of the cluster, plus one for an adopted
@@ -175,7 +172,7 @@ func (c *clients) beginSnapshot(ctx context.Context, t target) (*view.Snapshot, 
 	// The page names what is beyond the limit; client-go would log it.
 	most := cmp.Or(c.most, maxSnapshot)
 	limited := logr.NewContext(answers.Limit(ctx, most), logr.Discard())
-	g := &gathering{ctx: limited, namespace: t.namespace, chunk: c.chunk, most: most, isPage: c.isPage, gathered: &gathered{}}
+	g := &gathering{ctx: limited, namespace: t.namespace, chunk: c.chunk, most: most, refusal: c.refusalOf, gathered: &gathered{}}
 	c.gatherPods(g, s, t)
 	return s, g, nil
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -137,25 +138,42 @@ func TestLargePodsOfViewer(t *testing.T) {
 	}
 }
 
-// TestNotShownHasNoAddress lists pods by a connection that breaks: what is not shown has the reason, and on a page not the address of the API server.
+// TestNotShownHasNoAddress lists pods and a kind of resources by a connection that breaks: what is not shown has the reason, and on a page not the address
+// of the API server.
 func TestNotShownHasNoAddress(t *testing.T) {
 	f := newFakeServer(t, map[string]runtime.Object{"apps/web": &appv1.App{ObjectMeta: objectMeta("web")}})
 	f.answer = func(q *http.Request, _ string) runtime.Object {
-		if strings.HasSuffix(q.URL.Path, "/pods") {
+		if strings.HasSuffix(q.URL.Path, "/pods") || strings.HasSuffix(q.URL.Path, "/tasks") {
 			panic(http.ErrAbortHandler)
 		}
 		return nil
 	}
 	kind, _ := view.KindOf("app")
+	read := map[string]func(c *clients) ([]view.Missing, error){
+		"a resource": func(c *clients) ([]view.Missing, error) {
+			s, err := c.readSnapshot(t.Context(), target{kind, namespaceOfTests, "web"}, true)
+			if err != nil {
+				return nil, err
+			}
+			return s.Missing, nil
+		},
+		"the list": func(c *clients) ([]view.Missing, error) {
+			_, missing, err := c.listSelected(t.Context(), &selection{})
+			return missing, err
+		},
+	}
+	var wait sync.WaitGroup // client-go tries each broken request for some seconds.
+	defer wait.Wait()
 	for isPage, shown := range map[bool]bool{true: false, false: true} {
-		c := f.clients(t)
-		c.isPage = isPage
-		s, err := c.readSnapshot(t.Context(), target{kind, namespaceOfTests, "web"}, true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(s.Missing) != 1 || !strings.HasPrefix(s.Missing[0].Why, "they cannot be listed: ") || strings.Contains(s.Missing[0].Why, "127.0.0.1") != shown {
-			t.Errorf("page %t: not shown: %q", isPage, s.Missing)
+		for what, of := range read {
+			c := f.clients(t)
+			c.isPage = isPage
+			wait.Go(func() {
+				missing, err := of(c)
+				if err != nil || len(missing) != 1 || !strings.HasPrefix(missing[0].Why, "they cannot be listed: ") || strings.Contains(missing[0].Why, "127.0.0.1") != shown {
+					t.Errorf("page %t: not shown of %s: %q %v", isPage, what, missing, err)
+				}
+			})
 		}
 	}
 }

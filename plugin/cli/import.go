@@ -173,9 +173,10 @@ func (r *root) importSources(ctx context.Context, c *clients, names []string, o 
 		return r.fileSources(ctx, c, names, o)
 	}
 	var n view.Namespace
-	g := &gathering{ctx: ctx, namespace: c.namespace, chunk: c.chunk, gathered: &gathered{}}
+	g := &gathering{ctx: ctx, namespace: c.namespace, chunk: c.chunk, refusal: c.refusalOf, gathered: &gathered{}}
 	gatherList(g, "Deployments", c.kube.AppsV1().Deployments(c.namespace), metav1.ListOptions{}, &n.Deployments)
 	gatherList(g, "StatefulSets", c.kube.AppsV1().StatefulSets(c.namespace), metav1.ListOptions{}, &n.StatefulSets)
+	gatherList(g, "DaemonSets", c.kube.AppsV1().DaemonSets(c.namespace), metav1.ListOptions{}, &n.DaemonSets)
 	gatherList(g, "Services", c.kube.CoreV1().Services(c.namespace), metav1.ListOptions{}, &n.Services)
 	gatherList(g, "HorizontalPodAutoscalers", c.kube.AutoscalingV2().HorizontalPodAutoscalers(c.namespace), metav1.ListOptions{}, &n.Autoscalers)
 	gatherList(g, "PodDisruptionBudgets", c.kube.PolicyV1().PodDisruptionBudgets(c.namespace), metav1.ListOptions{}, &n.Budgets)
@@ -192,9 +193,7 @@ func (r *root) importSources(ctx context.Context, c *clients, names []string, o 
 			return nil, err
 		}
 	}
-	for _, m := range g.missing {
-		fmt.Fprintln(r.Err, "not looked at: "+m.String())
-	}
+	r.sayMissing(g.missing)
 	if len(names) == 0 {
 		return sourcesOf(&n), nil
 	}
@@ -207,6 +206,13 @@ func (r *root) importSources(ctx context.Context, c *clients, names []string, o 
 		sources = append(sources, n.SourceOf(d))
 	}
 	return sources, nil
+}
+
+// sayMissing names what an import could not look at.
+func (r *root) sayMissing(missing []view.Missing) {
+	for _, m := range missing {
+		fmt.Fprintln(r.Err, "not looked at: "+view.CleanLine(m.String()))
+	}
 }
 
 // sourcesOf returns the sources of all Deployments of a namespace, by name.
@@ -242,6 +248,7 @@ func (r *root) fileSources(ctx context.Context, c *clients, names []string, o *i
 	}
 	var sources []*view.Source
 	for _, n := range spaces {
+		r.sayMissing(n.Missing)
 		sources = append(sources, sourcesOf(n)...)
 	}
 	for _, name := range names {

@@ -90,3 +90,59 @@ func TestImportFiles(t *testing.T) {
 		}
 	}
 }
+
+// formerFile has objects of former versions around a Deployment: an autoscaler whose annotation has its metrics, and an Ingress.
+const formerFile = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  selector: {matchLabels: {app: web}}
+  template: {metadata: {labels: {app: web}}, spec: {containers: [{name: web, image: "nginx:1.27"}]}}
+---
+apiVersion: autoscaling/v1
+kind: HorizontalPodAutoscaler
+metadata:
+  name: web
+  namespace: shop
+  annotations:
+    autoscaling.alpha.kubernetes.io/metrics: '[{"type":"Pods","pods":{"metricName":"requests","targetAverageValue":"10"}}]'
+    autoscaling.alpha.kubernetes.io/behavior: '{"ScaleDown":{"StabilizationWindowSeconds":600}}'
+spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, maxReplicas: 5}
+---
+apiVersion: networking.k8s.io/v1beta1
+kind: Ingress
+metadata: {name: web, namespace: shop}
+spec: {rules: [{host: shop.example.com, http: {paths: [{path: /, backend: {serviceName: web, servicePort: 80}}]}}]}
+---
+apiVersion: extensions/v1beta1
+kind: Deployment
+metadata: {name: old, namespace: shop}
+spec: {template: {metadata: {labels: {app: old}}, spec: {containers: [{name: old, image: "nginx:1.27"}]}}}
+---
+apiVersion: autoscaling/v2beta1
+kind: HorizontalPodAutoscaler
+metadata: {name: old, namespace: shop}
+spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, maxReplicas: 5, metrics: [{type: Resource, resource: {name: cpu, targetAverageUtilization: 50}}]}
+`
+
+// TestImportFormerVersions imports a file of former versions: the App has what the API server would read, and each object that cannot be read is named.
+func TestImportFormerVersions(t *testing.T) {
+	code, out, said := newFakeServer(t, nil).run(t, "import", "-f", manifestFile(t, formerFile))
+	if code != 0 || strings.Contains(out, "cpu") || strings.Contains(out, "ingress:") {
+		t.Errorf("exit status %d\n%s%s", code, out, said)
+	}
+	for _, want := range []string{"name: requests", "averageValue: \"10\"", "stabilizationWindowSeconds: 600"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("want %q in\n%s", want, out)
+		}
+	}
+	for _, want := range []string{
+		"Ingress web (of the version networking.k8s.io/v1beta1", "Deployment old (of the version extensions/v1beta1",
+		"HorizontalPodAutoscaler old (of the version autoscaling/v2beta1",
+	} {
+		if !strings.Contains(said, "not looked at: "+want) {
+			t.Errorf("want %q in\n%s", want, said)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -71,6 +72,8 @@ var foreignObjects = map[string]string{
 // foreignTypes are the types of the foreign objects by resource.
 var foreignTypes = map[string]schema.GroupVersionKind{
 	"deployments":              {Group: "apps", Version: "v1", Kind: "Deployment"},
+	"statefulsets":             {Group: "apps", Version: "v1", Kind: "StatefulSet"},
+	"daemonsets":               {Group: "apps", Version: "v1", Kind: "DaemonSet"},
 	"services":                 {Version: "v1", Kind: "Service"},
 	"horizontalpodautoscalers": {Group: "autoscaling", Version: "v2", Kind: "HorizontalPodAutoscaler"},
 	"poddisruptionbudgets":     {Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
@@ -83,12 +86,18 @@ var foreignTypes = map[string]schema.GroupVersionKind{
 // foreignServer returns a server that has the foreign objects.
 func foreignServer(t *testing.T) *fakeServer {
 	t.Helper()
+	return serverOf(t, foreignObjects)
+}
+
+// serverOf returns a server that has objects by resource.
+func serverOf(t *testing.T, objects map[string]string) *fakeServer {
+	t.Helper()
 	f := newFakeServer(t, nil)
 	f.answer = func(q *http.Request, _ string) runtime.Object {
 		_, path, _ := strings.Cut(q.URL.Path, "/namespaces/shop/")
 		resource, name, one := strings.Cut(path, "/")
 		var items []map[string]any
-		if err := yaml.Unmarshal([]byte(foreignObjects[resource]), &items); err != nil || items == nil {
+		if err := yaml.Unmarshal([]byte(objects[resource]), &items); err != nil || items == nil {
 			return nil
 		}
 		kind := foreignTypes[resource]
@@ -151,6 +160,64 @@ func TestImportLive(t *testing.T) {
 	}
 	if len(f.writes) > 0 {
 		t.Errorf("the import has written: %q", f.writes)
+	}
+}
+
+// TestImportSharedService has a Service whose pods are those of another workload, too, from the cluster and from a file: the App has no Service, whatever
+// the kind of the workload.
+func TestImportSharedService(t *testing.T) {
+	const service = "- metadata: {name: web, namespace: shop, uid: s1}\n  spec: {type: ClusterIP, selector: {app: web}, ports: [{name: http, port: 80, protocol: TCP}]}\n"
+	pods := func(name string) string {
+		return "- metadata: {name: " + name + ", namespace: shop, uid: " + name + "}\n  spec:\n    selector: {matchLabels: {app: web}}\n" +
+			"    template: {metadata: {labels: {app: web}}, spec: {containers: [{name: web, image: \"nginx:1.27\"}]}}\n"
+	}
+	for resource, kind := range map[string]string{"deployments": "Deployment", "statefulsets": "StatefulSet", "daemonsets": "DaemonSet"} {
+		objects := map[string]string{"deployments": pods("web"), "services": service}
+		objects[resource] += pods("other")
+		file := ""
+		for of, text := range objects {
+			var items []map[string]any
+			if err := yaml.Unmarshal([]byte(text), &items); err != nil {
+				t.Fatal(err)
+			}
+			for _, item := range items {
+				obj := unstructured.Unstructured{Object: item}
+				obj.SetGroupVersionKind(foreignTypes[of])
+				data, err := yaml.Marshal(obj.Object)
+				if err != nil {
+					t.Fatal(err)
+				}
+				file += "---\n" + string(data)
+			}
+		}
+		f := serverOf(t, objects)
+		for _, args := range [][]string{{"import", "web"}, {"import", "-f", manifestFile(t, file), "web"}} {
+			code, out, said := f.run(t, args...)
+			if code != 0 || strings.Contains(out, "ports:") || !strings.Contains(out, "# Service web: spec.selector also selects the pods of "+kind+" other; the Service stays as it is") {
+				t.Errorf("%v next to a %s: exit status %d\n%s%s", args, kind, code, out, said)
+			}
+		}
+	}
+}
+
+// TestImportWithoutRights imports from a namespace of which the user may not list one type: the App is printed, and the type is named.
+func TestImportWithoutRights(t *testing.T) {
+	for resource, kinds := range map[string]string{
+		"statefulsets": "StatefulSets", "daemonsets": "DaemonSets", "services": "Services", "horizontalpodautoscalers": "HorizontalPodAutoscalers",
+		"poddisruptionbudgets": "PodDisruptionBudgets", "ingresses": "Ingresses", "networkpolicies": "NetworkPolicies",
+	} {
+		f := foreignServer(t)
+		known := f.answer
+		f.answer = func(q *http.Request, body string) runtime.Object {
+			if strings.HasSuffix(q.URL.Path, "/"+resource) {
+				return status(apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", nil))
+			}
+			return known(q, body)
+		}
+		code, out, said := f.run(t, "import", "web")
+		if code != 0 || !strings.Contains(out, "image: nginx:1.27") || strings.Count(said, "not looked at: ") != 1 || !strings.Contains(said, "not looked at: "+kinds+" (") {
+			t.Errorf("without %s: exit status %d\n%s%s", resource, code, out, said)
+		}
 	}
 }
 

@@ -45,7 +45,7 @@ func (c *clients) listSelected(ctx context.Context, s *selection) ([]view.Resour
 	for i, kind := range view.Kinds {
 		all = append(all, found[i]...)
 		if errs[i] != nil {
-			missing = append(missing, view.Missing{Kinds: pluralOf(kind), Why: refusalText(errs[i], namespace)})
+			missing = append(missing, view.Missing{Kinds: pluralOf(kind), Why: c.refusalOf(errs[i], namespace)})
 		}
 	}
 	if len(missing) == len(view.Kinds) {

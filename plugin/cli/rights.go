@@ -93,7 +93,7 @@ type Need struct {
 func rightsToImport() []Right {
 	rights := []Right{
 		{"get", "apps", "deployments", true}, {"list", "apps", "deployments", false}, {"list", "apps", "statefulsets", false},
-		{"list", "", "services", false}, {"list", "autoscaling", "horizontalpodautoscalers", false},
+		{"list", "apps", "daemonsets", false}, {"list", "", "services", false}, {"list", "autoscaling", "horizontalpodautoscalers", false},
 		{"list", "policy", "poddisruptionbudgets", false}, {"list", "networking.k8s.io", "ingresses", false},
 		{"list", "networking.k8s.io", "networkpolicies", false},
 	}

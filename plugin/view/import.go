@@ -55,11 +55,11 @@ func ImportOf(from *Source) (*Import, error) {
 	i.importPodMetadata()
 	i.importContainer()
 	i.importPod()
+	service, others := i.importService()
+	i.importMetadata(service)
 	if err := i.importRest(); err != nil {
 		return nil, err
 	}
-	service, others := i.importService()
-	i.importMetadata(service)
 	i.notePorts()
 	i.importProbes()
 	i.importAutoscaler()

@@ -28,34 +28,6 @@ func (i *importing) otherOwner(obj metav1.Object) (field, wrong string) {
 	return "", ""
 }
 
-// importAutoscaler states the autoscaler of the Deployment. It decides the number of pods then.
-func (i *importing) importAutoscaler() {
-	for n := range i.from.Autoscalers {
-		scaler := &i.from.Autoscalers[n]
-		target, name := scaler.Spec.ScaleTargetRef, "HorizontalPodAutoscaler "+scaler.Name
-		if target.Kind != "Deployment" || target.Name != i.App.Name {
-			continue
-		}
-		stopped := ptr.Deref(i.App.Spec.Replicas, 1) == 0 // An autoscaler leaves 0 as it is.
-		at, wrong := i.otherOwner(scaler)
-		if wrong != "" || !stopped {
-			i.App.Spec.Replicas = nil
-		}
-		if wrong != "" {
-			i.addNote(name, at, "%s, so it is not taken over; it goes on scaling the Deployment. To have its figures in the App, state them in "+
-				"spec.autoscaling and delete it", wrong)
-			continue
-		}
-		i.App.Spec.Autoscaling = &appv1.AutoscalingSpec{
-			MinReplicas: scaler.Spec.MinReplicas, MaxReplicas: scaler.Spec.MaxReplicas, Metrics: scaler.Spec.Metrics, Behavior: scaler.Spec.Behavior,
-		}
-		i.noteMetadata(name, scaler, false)
-		if stopped {
-			i.addNote("Deployment", "spec.replicas", "is 0, so the application is stopped in spite of %s, and stays so", name)
-		}
-	}
-}
-
 // importBudget states the disruption budget of the pods.
 func (i *importing) importBudget() {
 	for n := range i.from.Budgets {

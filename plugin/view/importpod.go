@@ -57,7 +57,7 @@ func (i *importing) importContainer() {
 	spec.Resources.Claims = nil // They are in the patch, next to those of the pod.
 	spec.VolumeMounts, spec.Lifecycle, spec.SecurityContext = main.VolumeMounts, main.Lifecycle, main.SecurityContext
 	for _, p := range main.Ports {
-		if p.HostPort == 0 && p.HostIP == "" {
+		if !isHostPort(&p) {
 			spec.ContainerPorts = append(spec.ContainerPorts, appv1.ContainerPort{Name: p.Name, ContainerPort: p.ContainerPort, Protocol: p.Protocol})
 		}
 	}
@@ -74,19 +74,31 @@ func (i *importing) lastVariables(c *corev1.Container) []corev1.EnvVar {
 		return c.Env
 	}
 	var kept []corev1.EnvVar
+	noted := map[string]bool{}
 	for n, v := range c.Env {
 		if last[v.Name] == n {
 			kept = append(kept, v)
 			continue
 		}
-		i.addNote("Deployment", "spec.template.spec.containers["+c.Name+"].env", "has %s several times, which an App cannot have; the App has the last one, which counts", v.Name)
-		for m, other := range c.Env {
-			if m > n && m < last[v.Name] && strings.Contains(other.Value, "$("+v.Name+")") {
-				i.addNote("Deployment", "spec.template.spec.containers["+c.Name+"].env", "has %s, which refers to an earlier %s there, and to the last one in the App", other.Name, v.Name)
+		if noted[v.Name] {
+			continue
+		}
+		noted[v.Name] = true
+		at := "spec.template.spec.containers[" + c.Name + "].env"
+		i.addNote("Deployment", at, "has %s several times, which an App cannot have; the App has the last one, which counts", v.Name)
+		for m := n + 1; m <= last[v.Name]; m++ {
+			if other := &c.Env[m]; last[other.Name] == m && refersTo(other.Value, v.Name) {
+				i.addNote("Deployment", at, "has %s, which refers to an earlier %s; the App has none, so $(%s) has another value there: write the value out",
+					other.Name, v.Name, v.Name)
 			}
 		}
 	}
 	return kept
+}
+
+// refersTo reports whether the kubelet replaces a reference to a variable in the value of another one: $$ stands for $.
+func refersTo(value, name string) bool {
+	return strings.Contains(strings.ReplaceAll(value, "$$", ""), "$("+name+")")
 }
 
 // withLastVariables returns containers with their lastVariables.
@@ -112,6 +124,12 @@ func (i *importing) importPod() {
 	if len(pod.TopologySpreadConstraints) == 0 {
 		i.addNote("Deployment", "spec.template.spec.topologySpreadConstraints",
 			"are none; an App spreads its pods over nodes and zones where that is possible, from the next change on")
+	}
+	for _, spread := range pod.TopologySpreadConstraints {
+		if spread.LabelSelector == nil {
+			i.addNote("Deployment", "spec.template.spec.topologySpreadConstraints["+spread.TopologyKey+"].labelSelector",
+				"is not there, so the constraint counts no pods; an App has it count its own pods, from the next change on")
+		}
 	}
 	spec.TerminationGracePeriodSeconds = unlessDefault(pod.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
 	spec.PriorityClassName, spec.RuntimeClassName = pod.PriorityClassName, pod.RuntimeClassName
@@ -149,6 +167,52 @@ func isUnstated(v corev1.Volume) bool {
 		s.PhotonPersistentDisk != nil || s.PortworxVolume != nil || s.ScaleIO != nil || s.StorageOS != nil
 }
 
+// isHostPort reports whether a port is one of the node. Such ports are no part of an App's container ports, so the patch has them.
+func isHostPort(p *corev1.ContainerPort) bool { return p.HostPort != 0 || p.HostIP != "" }
+
+func (i *importing) hasHostPorts() bool {
+	return slices.ContainsFunc(i.from.Deployment.Spec.Template.Spec.Containers[0].Ports, func(p corev1.ContainerPort) bool { return isHostPort(&p) })
+}
+
+// replacesPorts reports whether the patch has all ports of the main container, and replaces those of the App: a patch finds a port by its number
+// alone, so of two ports of one number, one for TCP and one for UDP, only one would be left.
+func (i *importing) replacesPorts() bool {
+	numbers := map[int32]corev1.Protocol{}
+	twice := func(number int32, protocol corev1.Protocol) bool {
+		protocol = cmp.Or(protocol, corev1.ProtocolTCP)
+		before, has := numbers[number]
+		numbers[number] = protocol
+		return has && before != protocol && number != 0
+	}
+	declared := slices.ContainsFunc(i.from.Deployment.Spec.Template.Spec.Containers[0].Ports, func(p corev1.ContainerPort) bool {
+		return twice(p.ContainerPort, p.Protocol)
+	})
+	return i.hasHostPorts() && (declared || slices.ContainsFunc(i.App.Spec.Ports, func(p appv1.Port) bool { return twice(targetNumber(&p), p.Protocol) }))
+}
+
+// patchedPorts returns the ports of the main container for the patch.
+func (i *importing) patchedPorts() []any {
+	var ports []any
+	all := i.replacesPorts()
+	if all {
+		ports = append(ports, map[string]any{"$patch": "replace"})
+	}
+	for _, p := range i.from.Deployment.Spec.Template.Spec.Containers[0].Ports {
+		if all || isHostPort(&p) {
+			ports = append(ports, p)
+		}
+	}
+	return ports
+}
+
+// targetNumber returns the number of the target of a Service's port, 0 if the target has a name.
+func targetNumber(p *appv1.Port) int32 {
+	if p.TargetPort != nil {
+		return p.TargetPort.IntVal
+	}
+	return p.Port
+}
+
 // importRest states all else of the pod template in its patch, so that no field of it is lost.
 func (i *importing) importRest() error {
 	template := &i.from.Deployment.Spec.Template
@@ -167,15 +231,8 @@ func (i *importing) importRest() error {
 	}
 	leave(pod, statedPod)
 	leave(main, statedContainer)
-	// Ports of the nodes are no part of an App's container ports.
-	var ports []corev1.ContainerPort
-	for _, p := range template.Spec.Containers[0].Ports {
-		if p.HostPort != 0 || p.HostIP != "" {
-			ports = append(ports, p)
-		}
-	}
-	if delete(main, "ports"); len(ports) > 0 {
-		main["ports"] = ports
+	if delete(main, "ports"); i.hasHostPorts() {
+		main["ports"] = i.patchedPorts()
 	}
 	if claims := template.Spec.Containers[0].Resources.Claims; len(claims) > 0 {
 		main["resources"] = map[string]any{"claims": claims}
@@ -199,12 +256,12 @@ func (i *importing) importRest() error {
 
 // notePorts notes the ports of the main container that the App names or declares because its Service has them as targets.
 func (i *importing) notePorts() {
+	if i.replacesPorts() {
+		return
+	}
 	main := &i.from.Deployment.Spec.Template.Spec.Containers[0]
 	for _, p := range i.App.Spec.Ports {
-		number := p.Port
-		if p.TargetPort != nil {
-			number = p.TargetPort.IntVal
-		}
+		number := targetNumber(&p)
 		declared := slices.IndexFunc(main.Ports, func(c corev1.ContainerPort) bool {
 			return c.ContainerPort == number && cmp.Or(c.Protocol, corev1.ProtocolTCP) == cmp.Or(p.Protocol, corev1.ProtocolTCP)
 		})

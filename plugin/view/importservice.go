@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -28,6 +29,7 @@ func (i *importing) importService() (found *corev1.Service, others []string) {
 		port := appv1.Port{Name: p.Name, Port: p.Port, AppProtocol: p.AppProtocol}
 		if nodePortStated(found, &p) {
 			port.NodePort = p.NodePort
+			i.noteNodePort(found, &p)
 		}
 		if p.Protocol != corev1.ProtocolTCP {
 			port.Protocol = p.Protocol
@@ -106,10 +108,19 @@ func isStated(obj metav1.Object, path ...string) bool {
 	})
 }
 
-// nodePortStated reports whether a port of a Service has a node port that a user has chosen.
+// nodePortStated reports whether a port of a Service has a node port that a user has chosen, or may have chosen: an object without managed fields, such
+// as an export of kubectl, does not show that, and a port that clients know is not lost.
 func nodePortStated(s *corev1.Service, p *corev1.ServicePort) bool {
 	item := fmt.Sprintf(`k:{"port":%d,"protocol":%q}`, p.Port, p.Protocol)
-	return p.NodePort != 0 && isStated(s, "f:spec", "f:ports", item, "f:nodePort")
+	return p.NodePort != 0 && (len(s.ManagedFields) == 0 || isStated(s, "f:spec", "f:ports", item, "f:nodePort"))
+}
+
+// noteNodePort notes a node port of an object from a cluster that has no managed fields: the cluster may have chosen the port.
+func (i *importing) noteNodePort(s *corev1.Service, p *corev1.ServicePort) {
+	if s.UID != "" && len(s.ManagedFields) == 0 {
+		i.addNote("Service "+s.Name, fmt.Sprintf("spec.ports[%d/%s].nodePort", p.Port, cmp.Or(p.Protocol, corev1.ProtocolTCP)), "is in the App; the cluster may have chosen it, which "+
+			"metadata.managedFields alone would show. The same cluster can have no second Service with this node port")
+	}
 }
 
 // findService returns the Service of the pods. Of the Services that have no controller and select the same pods, it is the Service with the

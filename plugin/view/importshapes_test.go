@@ -2,6 +2,7 @@ package view
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -67,6 +68,14 @@ func exposed(kind corev1.ServiceType, stated bool) func(*corev1.Service) {
 			s.ManagedFields = append(s.ManagedFields, fieldtest.Entry("helm", metav1.ManagedFieldsOperationUpdate, "",
 				`{"f:spec":{"f:ports":{"k:{\"port\":8080,\"protocol\":\"TCP\"}":{"f:nodePort":{},"f:port":{}}}}}`))
 		}
+	}
+}
+
+// exported gives a Service a type with a node port, and no managed fields.
+func exported(kind corev1.ServiceType) func(*corev1.Service) {
+	return func(s *corev1.Service) {
+		exposed(kind, false)(s)
+		s.ManagedFields = nil
 	}
 }
 
@@ -156,6 +165,47 @@ var shapes = map[string]shape{
 	"a node port that a chart has chosen": {
 		selector: run, podLabels: run, services: []corev1.Service{live("web", run, nil, exposed(corev1.ServiceTypeNodePort, true))},
 		holds: func(s *appv1.AppSpec) bool { return s.Ports[0].NodePort == 30080 },
+	},
+	"a node port in an export of kubectl, which leaves the managed fields out": {
+		selector: run, podLabels: run, services: []corev1.Service{live("web", run, nil, exported(corev1.ServiceTypeNodePort))},
+		notes: []string{"Service web: spec.ports[8080/TCP].nodePort is in the App; the cluster may have chosen it"},
+		holds: func(s *appv1.AppSpec) bool {
+			return s.Ports[0].NodePort == 30080 && s.Service.IPFamilies == nil && s.Service.ClusterIP == ""
+		},
+	},
+	"a Service in an export of kubectl": {
+		selector: run, podLabels: run, services: []corev1.Service{live("web", run, nil, func(s *corev1.Service) { s.ManagedFields = nil })},
+		holds: func(s *appv1.AppSpec) bool { return reflect.DeepEqual(s.Service, appv1.ServiceSpec{}) },
+	},
+	"a port for health checks in an export of kubectl, which the cluster has chosen": {
+		selector: run, podLabels: run, services: []corev1.Service{live("web", run, nil, func(s *corev1.Service) {
+			exported(corev1.ServiceTypeLoadBalancer)(s)
+			s.Spec.ExternalTrafficPolicy, s.Spec.HealthCheckNodePort = corev1.ServiceExternalTrafficPolicyLocal, 31080
+		})},
+		holds: func(s *appv1.AppSpec) bool { return s.Ports[0].NodePort == 30080 },
+	},
+	"a spread without a selector, which counts no pods": {
+		selector: run, podLabels: run, pod: func(p *corev1.PodSpec) {
+			p.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{
+				{MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule},
+				{MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: &metav1.LabelSelector{MatchLabels: run}},
+			}
+		},
+		notes:   []string{"Deployment: spec.template.spec.topologySpreadConstraints[topology.kubernetes.io/zone].labelSelector is not there"},
+		differs: []string{`Deployment web spec.template.spec.topologySpreadConstraints[topology.kubernetes.io/zone].labelSelector: none -> {"matchLabels":{"app.huolala.cn/app":"web"}}`},
+		holds:   func(s *appv1.AppSpec) bool { return len(s.TopologySpreadConstraints) == 2 },
+	},
+	"a spread without a selector, as the operator states by default": {
+		selector: run, podLabels: run, pod: func(p *corev1.PodSpec) {
+			for _, key := range []string{corev1.LabelHostname, corev1.LabelTopologyZone} {
+				p.TopologySpreadConstraints = append(p.TopologySpreadConstraints, corev1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.ScheduleAnyway})
+			}
+		},
+		notes: []string{"[kubernetes.io/hostname].labelSelector is not there", "[topology.kubernetes.io/zone].labelSelector is not there"},
+		differs: []string{
+			`Deployment web spec.template.spec.topologySpreadConstraints[kubernetes.io/hostname].labelSelector: none -> {"matchLabels":{"app.huolala.cn/app":"web"}}`,
+			`Deployment web spec.template.spec.topologySpreadConstraints[topology.kubernetes.io/zone].labelSelector: none -> {"matchLabels":{"app.huolala.cn/app":"web"}}`,
+		},
 	},
 	"an address of the user's": {
 		selector: run, podLabels: run, services: []corev1.Service{live("web", run, nil, func(s *corev1.Service) {

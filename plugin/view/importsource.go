@@ -1,6 +1,8 @@
 package view
 
 import (
+	"slices"
+
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -36,6 +38,7 @@ type PodsOf struct {
 type Namespace struct {
 	Deployments  []appsv1.Deployment
 	StatefulSets []appsv1.StatefulSet
+	DaemonSets   []appsv1.DaemonSet
 	Services     []corev1.Service
 	Autoscalers  []autoscalingv2.HorizontalPodAutoscaler
 	Budgets      []policyv1.PodDisruptionBudget
@@ -43,6 +46,8 @@ type Namespace struct {
 	Policies     []networkingv1.NetworkPolicy
 	Routes       []gatewayv1.HTTPRoute
 	Monitors     []monitoringv1.PodMonitor
+	// Missing are the objects of files that an import cannot look at, by their versions.
+	Missing []Missing
 }
 
 // ImportedCustom returns the types of custom resources that an import looks at. A cluster may lack them.
@@ -71,20 +76,40 @@ func (n *Namespace) SourceOf(d *appsv1.Deployment) *Source {
 		other := &n.StatefulSets[i]
 		from.Others = append(from.Others, PodsOf{Kind: "StatefulSet", Name: other.Name, Labels: other.Spec.Template.Labels})
 	}
+	for i := range n.DaemonSets {
+		other := &n.DaemonSets[i]
+		from.Others = append(from.Others, PodsOf{Kind: "DaemonSet", Name: other.Name, Labels: other.Spec.Template.Labels})
+	}
 	return from
 }
 
-// AddObject adds an object of a file, unless an import does not look at objects of its kind.
+// knownVersions are the versions that an import reads of a type with versions of other forms. A type that was once in another group has none there.
+var knownVersions = map[string][]string{
+	"HorizontalPodAutoscaler.autoscaling": {"v1", "v2", "v2beta2"}, "Ingress.networking.k8s.io": {"v1"},
+	"Deployment.extensions": nil, "DaemonSet.extensions": nil, "Ingress.extensions": nil, "NetworkPolicy.extensions": nil,
+}
+
+// AddObject adds an object of a file, unless an import does not look at objects of its kind. An object of a version that an import does not know is
+// missing.
 func (n *Namespace) AddObject(obj *unstructured.Unstructured) error {
-	switch kind := obj.GroupVersionKind().GroupKind().String(); kind {
+	kind := obj.GroupVersionKind()
+	if versions, some := knownVersions[kind.GroupKind().String()]; some && !slices.Contains(versions, kind.Version) {
+		n.Missing = append(n.Missing, Missing{Kinds: kind.Kind + " " + obj.GetName(), Why: "of the version " + obj.GetAPIVersion() + ", which import does not know"})
+		return nil
+	}
+	switch kind.GroupKind().String() {
 	case "Deployment.apps":
 		return addTo(&n.Deployments, obj)
 	case "StatefulSet.apps":
 		return addTo(&n.StatefulSets, obj)
+	case "DaemonSet.apps":
+		return addTo(&n.DaemonSets, obj)
 	case "Service":
 		return addTo(&n.Services, obj)
 	case "HorizontalPodAutoscaler.autoscaling":
-		stateMetric(obj)
+		if obj.GroupVersionKind().Version == "v1" {
+			return n.addFormerAutoscaler(obj)
+		}
 		return addTo(&n.Autoscalers, obj)
 	case "PodDisruptionBudget.policy":
 		return addTo(&n.Budgets, obj)
@@ -98,19 +123,6 @@ func (n *Namespace) AddObject(obj *unstructured.Unstructured) error {
 		return addTo(&n.Monitors, obj)
 	}
 	return nil
-}
-
-// stateMetric states the metric of an autoscaler of the version v1 as later versions do.
-func stateMetric(obj *unstructured.Unstructured) {
-	const former = "targetCPUUtilizationPercentage"
-	spec, _ := obj.Object["spec"].(map[string]any)
-	percentage, stated := spec[former]
-	if !stated {
-		return
-	}
-	delete(spec, former)
-	target := map[string]any{"type": "Utilization", "averageUtilization": percentage}
-	spec["metrics"] = []any{map[string]any{"type": "Resource", "resource": map[string]any{"name": "cpu", "target": target}}}
 }
 
 // addTo decodes an object into a list.

@@ -108,21 +108,21 @@ func (v *verifying) compareDeployment(is *appsv1.Deployment) {
 	v.compareMetadata(object, "metadata", &was.ObjectMeta, &is.ObjectMeta)
 	template, built := was.Spec.Template.DeepCopy(), is.Spec.Template.DeepCopy()
 	v.compareMetadata(object, "spec.template.metadata", &template.ObjectMeta, &built.ObjectMeta)
-	before, after := was.Spec, is.Spec
-	if stopped := ptr.Deref(was.Spec.Replicas, 1) == 0; v.app.Spec.Replicas == nil || v.app.Spec.Autoscaling != nil && !stopped {
+	before, after, own := was.Spec, is.Spec, is.Spec.Selector.MatchLabels
+	if stopped := ptr.Deref(was.Spec.Replicas, 1) == 0; !stopped && (v.app.Spec.Replicas == nil || v.app.Spec.Autoscaling != nil) {
 		before.Replicas, after.Replicas = nil, nil // An autoscaler decides.
 	}
 	for _, spec := range []*appsv1.DeploymentSpec{&before, &after} {
-		pods := spec.Selector.MatchLabels
+		selector := spec.Selector.MatchLabels
 		spec.Selector, spec.Template = nil, corev1.PodTemplateSpec{}
-		spec.Replicas = unlessDefault(spec.Replicas, 1)
+		spec.Replicas = ptr.To(ptr.Deref(spec.Replicas, 1))
 		spec.RevisionHistoryLimit, spec.ProgressDeadlineSeconds = unlessDefault(spec.RevisionHistoryLimit, 10), unlessDefault(spec.ProgressDeadlineSeconds, 600)
 		trimStrategy(&spec.Strategy)
 		of := template
 		if spec == &after {
 			of = built
 		}
-		normalizePod(&of.Spec, pods)
+		normalizePod(&of.Spec, selector, own)
 	}
 	v.compareTrees(object, "spec", before, after)
 	v.compareTrees(object, "spec.template.spec", template.Spec, built.Spec)
@@ -142,12 +142,13 @@ func trimStrategy(s *appsv1.DeploymentStrategy) {
 	}
 }
 
-// normalizePod gives equal pods equal values: without defaults and without the selector of a Deployment.
-func normalizePod(pod *corev1.PodSpec, selector map[string]string) {
+// normalizePod gives equal pods equal values: without defaults, and with the App's own selector in the place of the Deployment's. A constraint without a
+// selector, which counts no pods, keeps none.
+func normalizePod(pod *corev1.PodSpec, selector, own map[string]string) {
 	trimPod(pod)
 	for i := range pod.TopologySpreadConstraints {
 		if s := &pod.TopologySpreadConstraints[i]; sameSelector(s.LabelSelector, selector) {
-			s.LabelSelector = nil
+			s.LabelSelector = &metav1.LabelSelector{MatchLabels: own}
 		}
 	}
 	for i := range pod.Containers {
@@ -205,7 +206,6 @@ func (v *verifying) compareServices(is *corev1.Service, pods map[string]string) 
 // serviceMeaning returns the fields of a Service that a user has set, without defaults and without its selector.
 func serviceMeaning(s *corev1.Service) *corev1.ServiceSpec {
 	spec := s.Spec.DeepCopy()
-	built := s.UID == "" && len(s.OwnerReferences) > 0
 	spec.Selector = nil
 	clearDefault(&spec.Type, corev1.ServiceTypeClusterIP)
 	clearDefault(&spec.SessionAffinity, corev1.ServiceAffinityNone)
@@ -214,13 +214,13 @@ func serviceMeaning(s *corev1.Service) *corev1.ServiceSpec {
 	spec.AllocateLoadBalancerNodePorts = unlessDefault(spec.AllocateLoadBalancerNodePorts, true)
 	spec.IPFamilyPolicy = unlessDefault(spec.IPFamilyPolicy, corev1.IPFamilyPolicySingleStack)
 	spec.ClusterIPs = nil
-	if spec.ClusterIP != corev1.ClusterIPNone && !built && !isStated(s, "f:spec", "f:clusterIP") {
+	if spec.ClusterIP != corev1.ClusterIPNone && !isStated(s, "f:spec", "f:clusterIP") {
 		spec.ClusterIP = ""
 	}
-	if !built && !isStated(s, "f:spec", "f:ipFamilies") {
+	if !isStated(s, "f:spec", "f:ipFamilies") {
 		spec.IPFamilies = nil
 	}
-	if !built && !isStated(s, "f:spec", "f:healthCheckNodePort") {
+	if !isStated(s, "f:spec", "f:healthCheckNodePort") {
 		spec.HealthCheckNodePort = 0
 	}
 	if spec.SessionAffinity == "" {
@@ -230,7 +230,7 @@ func serviceMeaning(s *corev1.Service) *corev1.ServiceSpec {
 	}
 	for i := range spec.Ports {
 		p := &spec.Ports[i]
-		if !built && !nodePortStated(s, &s.Spec.Ports[i]) {
+		if !nodePortStated(s, &s.Spec.Ports[i]) {
 			p.NodePort = 0
 		}
 		clearDefault(&p.TargetPort, intstr.FromInt32(p.Port))

@@ -39,7 +39,7 @@ func (v *verifying) compareValues(object, path string, was, is any) {
 			return
 		}
 		d := Difference{Object: object, Field: path}
-		if !strings.Contains(path, ".env[") {
+		if !strings.Contains(path, ".env[") && !strings.HasSuffix(path, ".env") {
 			d.Was, d.Is = showValue(was), showValue(is)
 		}
 		v.Differences = append(v.Differences, d)
@@ -127,6 +127,9 @@ func itemsByKey(items []any) (found map[string]any, order []string, ok bool) {
 
 // showValue returns a value in short.
 func showValue(value any) string {
+	if number, ok := value.(json.Number); ok {
+		return number.String()
+	}
 	if emptyValue(value) {
 		return ""
 	}
