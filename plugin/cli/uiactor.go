@@ -230,14 +230,21 @@ func (a *actor) ProposeAction(ctx context.Context, act ui.Action) (*ui.Proposal,
 	if tool := now.GitOps(); tool != "" {
 		text += view.CleanText(tool) + " applies " + now.ObjectName() + ", and may restore what is changed here. Change it in Git.\n"
 	}
-	proposal := &ui.Proposal{
-		Version: now.ObjectMeta.ResourceVersion, Text: text, Summary: all.Summary(), Rows: all.TableRows(), Pods: int(all.Restarts.Pods), To: versionAfter(now, act, ops),
-		Command: actionCommand(now, act),
-	}
+	proposal := newProposal(all, text)
+	proposal.Version, proposal.To, proposal.Command = now.ObjectMeta.ResourceVersion, versionAfter(now, act, ops), actionCommand(now, act)
 	if obstacle := all.FindObstacle(now); obstacle != nil {
 		proposal.Blocked = obstacle.Reason + ": " + obstacle.Message
 	}
 	return proposal, nil
+}
+
+// newProposal returns a plan with its text as a page shows it.
+func newProposal(all *view.Plan, text string) *ui.Proposal {
+	restarts := all.CountRestarts()
+	return &ui.Proposal{
+		Text: text, Summary: all.Summary(), Rows: all.TableRows(),
+		Pods: int(restarts.Pods), Promoted: int(restarts.Promoted), Unknown: restarts.Unknown,
+	}
 }
 
 // versionAfter returns the version that runs after an action, empty if the action does not choose one.
@@ -287,9 +294,7 @@ func (a *actor) PlanText(ctx context.Context, text string) (*ui.Proposal, error)
 	if err != nil {
 		return nil, err
 	}
-	return &ui.Proposal{
-		Text: all.Text(view.Style{}) + view.CleanText(strings.Join(left, "")), Summary: all.Summary(), Rows: all.TableRows(), Pods: int(all.Restarts.Pods),
-	}, nil
+	return newProposal(all, all.Text(view.Style{})+view.CleanText(strings.Join(left, ""))), nil
 }
 
 // PerformAction implements ui.Actor.

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
+	"huolala.cn/app-operator/api/plan"
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/plugin/ui"
 	"huolala.cn/app-operator/plugin/view"
@@ -73,6 +74,46 @@ func TestUnclearActions(t *testing.T) {
 			}
 			if c.want == nil && c.answer != nil && !strings.Contains(err.Error(), c.answer.ErrStatus.Message) {
 				t.Errorf("%s, %s: %v does not say why", name, do, err)
+			}
+		}
+	}
+}
+
+// TestProposedRestarts has plans of an action and of a text that the operator has answered in part, or that end at a tier that waits: the pages get the reason
+// why it is not known how many pods restart, and the number of those of a canary.
+func TestProposedRestarts(t *testing.T) {
+	t.Parallel()
+	kind, _ := view.KindOf("App")
+	canary := plan.Object{Kind: "Deployment", Name: "web-canary", Action: plan.Created, Pods: &plan.Pods{Canary: true, Running: 4, Wanted: 1}}
+	for name, c := range map[string]struct {
+		plan     plan.Plan
+		unknown  string
+		promoted int
+	}{
+		"complete":     {plan: plan.Plan{}},
+		"incomplete":   {plan: plan.Plan{Incomplete: true}, unknown: "not all was answered in time"},
+		"a tier waits": {plan: plan.Plan{Problem: &plan.Problem{Reason: appv1.ReasonDependencyNotReady, Message: "db"}}, unknown: "DependencyNotReady: db"},
+		"a canary":     {plan: plan.Plan{Objects: []plan.Object{canary}}, promoted: 4},
+	} {
+		f := newFakeServer(t, map[string]runtime.Object{"apps/web": &appv1.App{ObjectMeta: objectMeta("web")}})
+		f.answer = func(q *http.Request, _ string) runtime.Object {
+			if q.Method != http.MethodPatch {
+				return nil
+			}
+			return answeredPlan(t, &c.plan)
+		}
+		a := &actor{clients: f.clients(t)}
+		byAction, err := a.ProposeAction(t.Context(), ui.Action{Kind: kind, Namespace: namespaceOfTests, Name: "web", Do: ui.Pause})
+		if err != nil {
+			t.Fatal(err)
+		}
+		byText, err := a.PlanText(t.Context(), "apiVersion: app.huolala.cn/v1\nkind: App\nmetadata: {name: web}\nspec: {image: nginx}\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range []*ui.Proposal{byAction, byText} {
+			if p.Unknown != c.unknown || p.Promoted != c.promoted || p.Pods != 0 {
+				t.Errorf("%s: %+v", name, p)
 			}
 		}
 	}

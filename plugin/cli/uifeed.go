@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -71,7 +72,7 @@ type part struct {
 	// missing is why the objects cannot be listed, unwatched why they cannot be watched. away is the time since when there is no answer.
 	missing, unwatched string
 	away               time.Time
-	// listed is true once the objects have been listed.
+	// listed is true once the objects have been listed, and until they cannot be listed any longer.
 	listed bool
 }
 
@@ -161,7 +162,7 @@ func (f *feed) noteAnswer(ctx context.Context, p *part, watched bool, err error)
 			p.away, p.unwatched = time.Time{}, strings.Replace(pageRefusal(err, p.namespace), "list", "watch", 1)
 		})
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err) && !watched:
-		f.changePart(p, func() { p.away, p.missing = time.Time{}, pageRefusal(err, p.namespace) })
+		f.changePart(p, func() { p.away, p.missing, p.listed = time.Time{}, pageRefusal(err, p.namespace), false })
 	case apierrors.IsGone(err), apierrors.IsResourceExpired(err), apierrors.IsInvalid(err), apierrors.IsNotFound(err), apierrors.IsBadRequest(err):
 	default:
 		f.changePart(p, func() {
@@ -198,24 +199,34 @@ func (f *feed) State() ui.State {
 	return s
 }
 
-// ListResources implements ui.Feed.
+// ListResources implements ui.Feed. A kind that cannot be listed any longer has no rows; those of before stay in its store.
 func (f *feed) ListResources() (*view.List, error) {
 	f.mu.Lock()
 	var missing []view.Missing
+	var reasons []string
+	var shown []rowsOf
 	known := true
 	for _, of := range f.rows {
-		if p := of.part; p.missing != "" {
-			missing = append(missing, view.Missing{Kinds: p.kinds, Why: p.missing})
-		} else if !p.listed {
-			known = false
+		p := of.part
+		if p.missing == "" {
+			known = known && p.listed
+			shown = append(shown, of)
+			continue
+		}
+		missing = append(missing, view.Missing{Kinds: p.kinds, Why: p.missing})
+		if !slices.Contains(reasons, p.missing) {
+			reasons = append(reasons, p.missing)
 		}
 	}
 	f.mu.Unlock()
-	if !known || len(missing) == len(view.Kinds) {
+	switch {
+	case !known:
 		return nil, nil
+	case len(shown) == 0:
+		return nil, fmt.Errorf("%w: %s", ui.ErrNoKind, strings.Join(reasons, "; "))
 	}
 	var rows []view.Row
-	for _, of := range f.rows {
+	for _, of := range shown {
 		rows = append(rows, of.allValues()...)
 	}
 	return view.ListOf(rows, missing), nil

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/plugin/ui"
 	"huolala.cn/app-operator/plugin/view"
 )
 
@@ -116,6 +119,76 @@ func TestAnswers(t *testing.T) {
 	p.required = true
 	if state := f.State(); !state.Begun || len(state.Polled) != 1 || f.pauseOf(p) != pollPause {
 		t.Errorf("a resource that cannot be listed: %+v", state)
+	}
+}
+
+// TestLostRights lists the resources, and then takes rights, the connection and a kind away and gives them back: only rows of what may be listed are
+// shown, those of before stay while there is no answer, and without any kind the reason is.
+func TestLostRights(t *testing.T) {
+	gr := schema.GroupResource{Group: appv1.GroupVersion.Group, Resource: "apps"}
+	forbidden := apierrors.NewForbidden(gr, "", errors.New("no right"))
+	f := &feed{ctx: t.Context(), changed: func() {}}
+	for _, kinds := range []string{"Apps", "Tasks"} {
+		rows, p := newStore(func(obj runtime.Object) view.Row {
+			r, _ := view.ResourceOf(obj)
+			return view.RowOf(&r)
+		}), &part{kinds: kinds, namespace: "shop"}
+		rows.reportTo(func() { f.changePart(p, func() { p.listed = true }) }, f.changed)
+		f.rows, f.parts = append(f.rows, rowsOf{rows, p}), append(f.parts, p)
+	}
+	answer := func(at int, watched bool, err error) func() {
+		return func() { _ = f.noteAnswer(t.Context(), f.rows[at].part, watched, err) }
+	}
+	list := func(at int, name string) func() {
+		return func() {
+			answer(at, false, nil)()
+			app := &appv1.App{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
+			if err := f.rows[at].Replace([]any{app}, "1"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	const unknown, noKind = "not known", "none of the kinds can be listed: "
+	for _, step := range []struct {
+		what string
+		do   func()
+		want string
+	}{
+		{"nothing was listed", func() {}, unknown},
+		{"no connection", answer(0, false, io.ErrUnexpectedEOF), unknown},
+		{"one kind", list(0, "app"), unknown},
+		{"both", list(1, "task"), "app task"},
+		{"no connection any longer", answer(0, true, io.ErrUnexpectedEOF), "app task"},
+		{"no right to watch", answer(0, true, forbidden), "app task"},
+		{"no right to list", answer(0, false, forbidden), "task, not Apps"},
+		{"no connection without the right", answer(0, false, io.ErrUnexpectedEOF), "task, not Apps"},
+		{"no such kind either", answer(1, false, apierrors.NewNotFound(gr, "")), noKind + "you may not list them in shop; the cluster does not have the kind"},
+		{"no right for both", answer(1, false, forbidden), noKind + "you may not list them in shop"},
+		{"the right again, before the answer is read", answer(0, false, nil), unknown},
+		{"the right again", list(0, "new"), "new, not Tasks"},
+	} {
+		step.do()
+		found, err := f.ListResources()
+		got := unknown
+		switch {
+		case err != nil:
+			if got = err.Error(); !errors.Is(err, ui.ErrNoKind) {
+				t.Errorf("%s: %v is another error", step.what, err)
+			}
+		case found != nil:
+			var names []string
+			for i := range found.Items {
+				names = append(names, found.Items[i].Name)
+			}
+			slices.Sort(names)
+			got = strings.Join(names, " ")
+			for _, m := range found.NotShown {
+				got += ", not " + m.Kinds
+			}
+		}
+		if got != step.want {
+			t.Errorf("%s: %q, want %q", step.what, got, step.want)
+		}
 	}
 }
 

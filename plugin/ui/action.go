@@ -65,10 +65,12 @@ type Action struct {
 type Proposal struct {
 	// Version is the resource version of the resource.
 	Version string
-	// Text is the plan, in lines, Summary the effects in a sentence, Rows the objects and fields. Pods is how many pods restart.
+	// Text is the plan, in lines, Summary the effects in a sentence, Rows the objects and fields.
 	Text, Summary string
 	Rows          []view.PlanRow
-	Pods          int
+	// Pods is how many pods restart, Promoted how many once a canary is promoted. Unknown is why there may be more, empty if all are known.
+	Pods, Promoted int
+	Unknown        string
 	// To is the version that runs afterwards, empty if the action does not choose one. Command is the same as a command line.
 	To, Command string
 	// Blocked is the obstacle to the change, empty without one.
@@ -281,7 +283,7 @@ func (s *Server) performAction(w http.ResponseWriter, r *http.Request) {
 		s.proposeAction(w, r, a, http.StatusBadRequest, "")
 		return
 	}
-	switch err := s.options.Actor.PerformAction(r.Context(), a, version); {
+	switch err := s.performOnce(r, a, version); {
 	case errors.Is(err, ErrChanged):
 		s.proposeAction(w, r, a, http.StatusConflict, "The resource has changed meanwhile, and nothing was done."+notePlanOfNow)
 	case errors.Is(err, ErrPartial):
@@ -296,6 +298,17 @@ func (s *Server) performAction(w http.ResponseWriter, r *http.Request) {
 		}
 		http.Redirect(w, r, s.resourcePath(a.Kind.Name, a.Namespace, a.Name), http.StatusSeeOther)
 	}
+}
+
+// performOnce carries out an action, once for a form that is sent twice. A browser that sends it again does not wait for the first answer, so that one
+// is carried out to its end.
+func (s *Server) performOnce(r *http.Request, a Action, version string) error {
+	secret, _ := s.sessionSecret(r)
+	return s.sessions.submitForm(r.Context(), secret, strings.Join([]string{r.URL.Path, a.Value, version}, "\n"), func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), s.options.ActionWait)
+		defer cancel()
+		return s.options.Actor.PerformAction(ctx, a, version)
+	})
 }
 
 // resourcePath is the path of the page of a resource.

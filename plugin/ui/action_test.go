@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,7 +10,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -273,5 +277,87 @@ func TestScaleOfTheSpec(t *testing.T) {
 		if last := all[len(all)-1]; last.Do != Scale || last.Value != want {
 			t.Errorf("the offer is %+v, want %s pods", last, want)
 		}
+	}
+}
+
+// slowActor takes a second for each action, and notes those that it has carried out. The first ones fail.
+type slowActor struct {
+	acted
+	mu       sync.Mutex
+	failures int
+}
+
+// PerformAction implements Actor.
+func (a *slowActor) PerformAction(ctx context.Context, act Action, version string) error {
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrUnclear, ctx.Err())
+	case <-time.After(time.Second):
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.failures > 0 {
+		a.failures--
+		return errors.New("no answer")
+	}
+	return a.acted.PerformAction(ctx, act, version)
+}
+
+// TestFormSentTwice sends the form of an action again, after a time: while it is carried out, and a short time after it was, nothing is done a second time, and
+// both lead back to the resource. A form that has failed, another one, and one that comes later are carried out.
+func TestFormSentTwice(t *testing.T) {
+	form := func(value, version string) url.Values { return url.Values{"value": {value}, "version": {version}} }
+	for name, c := range map[string]struct {
+		second   url.Values
+		path     string
+		after    time.Duration
+		failures int
+		// leaves is true if the browser does not wait for the first answer.
+		leaves bool
+		done   int
+		status []int
+	}{
+		"a double click":               {form("3", "7"), "scale", time.Second / 2, 0, false, 1, []int{303, 303}},
+		"the browser leaves the first": {form("3", "7"), "scale", time.Second / 2, 0, true, 1, []int{303, 303}},
+		"a moment later":               {form("3", "7"), "scale", 2 * time.Second, 0, false, 1, []int{303, 303}},
+		"later":                        {form("3", "7"), "scale", 2*time.Second + repeatTime, 0, false, 2, []int{303, 303}},
+		"another value":                {form("4", "7"), "scale", time.Second / 2, 0, false, 2, []int{303, 303}},
+		"another version":              {form("3", "8"), "scale", time.Second / 2, 0, false, 2, []int{303, 303}},
+		"another action":               {form("3", "7"), "restart", time.Second / 2, 0, false, 2, []int{303, 303}},
+		"while it fails":               {form("3", "7"), "scale", time.Second / 2, 1, false, 0, []int{502, 502}},
+		"after it has failed":          {form("3", "7"), "scale", 2 * time.Second, 1, false, 1, []int{502, 303}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			actor := &slowActor{failures: c.failures}
+			s := listenWith(t, newFake(), actor)
+			defer s.end()
+			secret := login(t, s)
+			send := func(ctx context.Context, path string, form url.Values) int {
+				form.Set("token", formToken(secret))
+				r := httptest.NewRequestWithContext(ctx, http.MethodPost, "http://127.0.0.1:"+s.port+"/"+s.id+"/app/shop/cart/"+path, strings.NewReader(form.Encode()))
+				r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+				r.AddCookie(&http.Cookie{Name: s.cookieName(), Value: secret})
+				w := httptest.NewRecorder()
+				s.handler.ServeHTTP(w, r)
+				return w.Code
+			}
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			first := make(chan int)
+			go func() { first <- send(ctx, "scale", form("3", "7")) }()
+			got := make([]int, 2)
+			second := make(chan int)
+			go func() {
+				<-time.After(c.after)
+				if c.leaves {
+					leave()
+				}
+				second <- send(t.Context(), c.path, c.second)
+			}()
+			got[0], got[1] = <-first, <-second
+			if !slices.Equal(got, c.status) || len(actor.done) != c.done {
+				t.Errorf("%s: the answers are %v, want %v; done is %q, want %d", name, got, c.status, actor.done, c.done)
+			}
+		})
 	}
 }

@@ -105,7 +105,7 @@ func (s *Server) readPage(r *http.Request, topic Topic) (found content, problem 
 		return found, "", err
 	}
 	if known := s.hub.knownContent(topic); known.list != nil || known.snapshot != nil {
-		return known, fmt.Sprintf(messageKnownSince, s.options.Wait, known.at.Format(time.TimeOnly)), nil
+		return known, fmt.Sprintf(messageKnownSince, s.options.Wait, s.options.clockTime(known.at)), nil
 	}
 	return content{}, "", fmt.Errorf(messageNoAnswer, s.options.Wait)
 }

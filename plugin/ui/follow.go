@@ -2,6 +2,7 @@ package ui
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -29,9 +30,13 @@ type Topic struct {
 type Feed interface {
 	// State is how the cluster is followed at the moment.
 	State() State
-	// ListResources returns all resources, nil while they are not known yet. It sends no request. A topic of one resource has none.
+	// ListResources returns all resources, nil while they are not known yet, and ErrNoKind if none of their kinds can be listed. It sends no request. A topic
+	// of one resource has none.
 	ListResources() (*view.List, error)
 }
+
+// ErrNoKind is the error for a list of which no kind can be listed.
+var ErrNoKind = errors.New("none of the kinds can be listed")
 
 // State is how the cluster is followed.
 type State struct {
@@ -44,19 +49,20 @@ type State struct {
 	Polled []view.Missing
 }
 
-// connectionText returns the text of a page on a state, empty if the connection is good.
-func (s State) connectionText() string {
+// connection returns how a page is connected in a state.
+func (s State) connection() connection {
 	if !s.Away.IsZero() {
-		return "No connection to the cluster since " + s.Away.Format(time.TimeOnly) + ". What you see is of then."
+		since := s.Away.UTC().Truncate(time.Second)
+		return connection{Since: &since}
 	}
 	if len(s.Polled) == 0 {
-		return ""
+		return connection{Connected: true}
 	}
 	var kinds []string
 	for _, p := range s.Polled {
 		kinds = append(kinds, p.Kinds+" ("+p.Why+")")
 	}
-	return "Read every 10 seconds: " + strings.Join(kinds, ", ") + "."
+	return connection{Connected: true, Text: "Read every 10 seconds: " + strings.Join(kinds, ", ") + "."}
 }
 
 const (
@@ -326,7 +332,7 @@ func (h *hub) readOnce(ctx context.Context, f *followed) (pause time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.missed = f.missed && !reads
-	failed := next.err != nil && !apierrors.IsNotFound(next.err) && !apierrors.IsForbidden(next.err)
+	failed := next.err != nil && !apierrors.IsNotFound(next.err) && !apierrors.IsForbidden(next.err) && !errors.Is(next.err, ErrNoKind)
 	switch {
 	case !failed && (reads || f.Name == ""):
 		f.failing = time.Time{}

@@ -65,13 +65,13 @@ func TestReadHangs(t *testing.T) {
 func TestStateBeforeContent(t *testing.T) {
 	var sent string
 	out := &stream{render: func(*content) ([]fragment, []string, error) {
-		if !strings.Contains(sent, "No connection to the cluster since 12:03:04.") {
+		if !strings.Contains(sent, `"since":"2026-01-02T12:03:04Z"`) {
 			t.Errorf("before it is rendered, the page has received %q", sent)
 		}
 		return nil, nil, nil
 	}}
 	taken := &seat{followed: &followed{Topic: appTopic(0), feed: movingFeed{newMoving(1)}}}
-	taken.latest = content{snapshot: newFake().snapshot, state: State{Begun: true, Away: time.Date(2026, 1, 2, 12, 3, 4, 0, time.Local)}}
+	taken.latest = content{snapshot: newFake().snapshot, state: State{Begun: true, Away: time.Date(2026, 1, 2, 12, 3, 4, 5, time.UTC)}}
 	h := &hub{options: &Options{}}
 	if _, err := h.sendUpdate(out, taken, func(text []byte) bool { sent += string(text); return true }); err != nil {
 		t.Error(err)

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"net/http"
 	"net/url"
@@ -182,7 +183,7 @@ func (s *Server) listPage(w http.ResponseWriter, r *http.Request) {
 	found, problem, err := s.readPage(r, Topic{})
 	data["Events"] = s.pagePath("events") + chosen.encodeQuery()
 	s.addList(data, chosen, found.list, err)
-	addTime(data, &found, problem)
+	s.addTime(data, &found, problem)
 	status := http.StatusOK
 	if err != nil {
 		status = http.StatusBadGateway
@@ -201,7 +202,11 @@ func (s *Server) addList(data map[string]any, chosen choice, list *view.List, er
 	again.refresh = !chosen.refresh
 	data["Again"] = again.encodeQuery()
 	if err != nil {
-		data["Problem"] = view.ErrorText(err)
+		problem := view.ErrorText(err)
+		if s.options.Viewer != nil && errors.Is(err, ErrNoKind) {
+			problem += messageViewerRights
+		}
+		data["Problem"] = problem
 		return
 	}
 	var rows []*view.Row

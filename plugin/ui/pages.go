@@ -126,14 +126,22 @@ func (s *Server) commonData(r *http.Request) map[string]any {
 	}
 	return map[string]any{
 		"Base": s.pagePath(""), "Plans": s.options.Actor != nil, "Token": token, "Context": s.options.Context, "Namespaces": s.options.Namespaces,
-		"Time": s.options.Now().Format(time.TimeOnly), "Page": "",
+		"Time": s.options.clockTime(s.options.Now()), "Page": "",
 	}
 }
 
+// clockTime returns the time of the day in the zone of this machine, which is the user's. The readers of a viewer have other zones, and get UTC.
+func (o *Options) clockTime(at time.Time) string {
+	if o.Viewer != nil {
+		return at.UTC().Format(time.TimeOnly) + " UTC"
+	}
+	return at.Format(time.TimeOnly)
+}
+
 // addTime adds the time that a read state is of, and the problem if it is not the present one.
-func addTime(data map[string]any, found *content, problem string) {
+func (s *Server) addTime(data map[string]any, found *content, problem string) {
 	if !found.at.IsZero() {
-		data["Time"] = found.at.Format(time.TimeOnly)
+		data["Time"] = s.options.clockTime(found.at)
 	}
 	if problem != "" {
 		data["Problem"] = problem
@@ -161,7 +169,7 @@ func (s *Server) resourcePage(w http.ResponseWriter, r *http.Request) {
 	}
 	found, problem, err := s.readPage(r, Topic{kind.Name, namespace, name})
 	s.addResource(r, data, kind, found.snapshot, err)
-	addTime(data, &found, problem)
+	s.addTime(data, &found, problem)
 	status := http.StatusOK
 	if err != nil {
 		status = statusOf(err)

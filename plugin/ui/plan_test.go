@@ -42,6 +42,27 @@ func TestPlanPage(t *testing.T) {
 	}
 }
 
+// TestRestartSentence has the sentence of a plan about the pods that restart, for all that is known of them.
+func TestRestartSentence(t *testing.T) {
+	t.Parallel()
+	for want, p := range map[string]Proposal{
+		"No pod restarts.": {},
+		"1 pod restarts.":  {Pods: 1},
+		"2 pods restart.":  {Pods: 2},
+		"No pod restarts until the canary is promoted: then 1 pod restarts.":                      {Promoted: 1},
+		"No pod restarts until the canary is promoted: then 4 pods restart.":                      {Promoted: 4},
+		"2 pods restart, and 4 once the canary is promoted.":                                      {Pods: 2, Promoted: 4},
+		"It is not known how many pods restart: not all was answered in time.":                    {Unknown: "not all was answered in time"},
+		"It is not known how many pods restart, at least 2: not all was answered in time.":        {Unknown: "not all was answered in time", Pods: 2, Promoted: 1},
+		"It is not known how many pods restart: DependencyNotReady: &lt;b&gt;db&lt;/b&gt; waits.": {Unknown: "DependencyNotReady: <b>db</b> waits"},
+	} {
+		text, err := executeTemplate("restarts", &p)
+		if want = "<strong>" + want + "</strong>"; err != nil || text != want {
+			t.Errorf("%q, want %q: %v", text, want, err)
+		}
+	}
+}
+
 // TestPlanDraft begins with the text of a resource, unless something in it is hidden.
 func TestPlanDraft(t *testing.T) {
 	t.Parallel()

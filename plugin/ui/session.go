@@ -1,11 +1,13 @@
 package ui
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"fmt"
 	"sync"
 	"time"
 )
@@ -15,6 +17,8 @@ const (
 	codeLife, sessionLife = 10 * time.Minute, 12 * time.Hour
 	// maxSessions is how many browsers can be logged in at once.
 	maxSessions = 16
+	// repeatTime is how long after a form was carried out the same one is taken for a second click.
+	repeatTime = 10 * time.Second
 	// maxWrites is how many requests a second of a session may change something.
 	maxWrites = 10
 )
@@ -36,6 +40,18 @@ type session struct {
 	writes      int
 	// note is a message for the next request of the page noted.
 	note, noted string
+	// last is the form that was carried out last, nil for none, and for one that has failed.
+	last *submission
+}
+
+// submission is a form that is carried out once.
+type submission struct {
+	form string
+	// done is closed once the form is carried out, with the result err.
+	done chan struct{}
+	err  error
+	// over is until when the same form counts as this one, zero while it is carried out.
+	over time.Time
 }
 
 // randomHex returns n random bytes in hexadecimal digits.
@@ -149,4 +165,35 @@ func (s *sessions) takeNote(secret, page string) string {
 	note := known.note
 	known.noted, known.note = "", ""
 	return note
+}
+
+// submitForm carries out a form of a session, and returns the result. The same form sent again meanwhile, or within repeatTime after a success, gets the
+// result of the first one: a second click does nothing.
+func (s *sessions) submitForm(ctx context.Context, secret, form string, perform func() error) error {
+	s.mu.Lock()
+	known := s.all[sha256.Sum256([]byte(secret))]
+	if known == nil { // The session has just ended.
+		known = &session{}
+	}
+	if last := known.last; last != nil && last.form == form && (last.over.IsZero() || s.now().Before(last.over)) {
+		s.mu.Unlock()
+		select {
+		case <-last.done:
+			return last.err
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ErrUnclear, ctx.Err())
+		}
+	}
+	submitted := &submission{form: form, done: make(chan struct{})}
+	known.last = submitted
+	s.mu.Unlock()
+	err := perform()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	submitted.err, submitted.over = err, s.now().Add(repeatTime)
+	close(submitted.done)
+	if err != nil && known.last == submitted {
+		known.last = nil
+	}
+	return err
 }

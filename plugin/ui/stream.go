@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"reflect"
 	"slices"
 	"time"
 
@@ -44,9 +45,9 @@ type order struct {
 // connection is how a page is connected with the cluster.
 type connection struct {
 	Connected bool `json:"connected"`
-	// Since is since when there is no connection.
+	// Since is since when there is no connection. The program of the page has the words for it, with the time in the zone of the reader.
 	Since *time.Time `json:"since,omitempty"`
-	// Text is the message on the connection, empty for a good connection.
+	// Text is the message on a connection by which something is not watched, empty otherwise.
 	Text string `json:"text"`
 }
 
@@ -236,14 +237,11 @@ type stream struct {
 // stateEvent returns the event with the connection of the page, empty if the page has received it.
 func (s *stream) stateEvent(c content) ([]byte, error) {
 	var text bytes.Buffer
-	now := connection{Connected: c.state.Away.IsZero(), Text: c.state.connectionText()}
-	if !now.Connected {
-		now.Since = &c.state.Away
-	}
+	now := c.state.connection()
 	switch {
 	case s.state == nil && now.Connected && !c.isKnown(): // Nothing has answered yet: the page is as it was opened.
 		return nil, nil
-	case s.state != nil && now.Connected == s.state.Connected && now.Text == s.state.Text:
+	case s.state != nil && reflect.DeepEqual(now, *s.state):
 		return nil, nil
 	}
 	s.state = &now

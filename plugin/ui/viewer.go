@@ -54,7 +54,8 @@ const (
 	messageReadOnly = "The pages of a viewer change nothing: only GET and HEAD are answered."
 	messageTooMany  = "too many resources are looked at, or too large ones; load the page again in a minute"
 	messageBusy     = "Too many requests of yours are in work: close some pages, and load this one again."
-	messageNoKind   = "the account of the viewer may list none of the kinds; docs/security.md has the rights that it needs"
+	// messageViewerRights is the end of a problem that the rights of the viewer's account solve.
+	messageViewerRights = "; docs/security.md has the rights that the account of the viewer needs"
 )
 
 // errTooMany is the error for a resource beyond viewerTopics or viewerBytes, errAway the error while the API server does not answer.
@@ -173,8 +174,6 @@ func (h *hub) currentContent(ctx context.Context, topic Topic) (content, error) 
 			return found, errAway
 		case found.isKnown() && !found.stale && (topic.Name == "" || found.err != nil || asked.Sub(found.at) < viewerAge):
 			return found, found.err
-		case topic.Name == "" && found.state.Begun:
-			return found, errors.New(messageNoKind)
 		case found.isKnown() && !woken:
 			woken = true
 			signalNews(taken.dirty)

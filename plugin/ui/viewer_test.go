@@ -173,7 +173,7 @@ func TestPagesHaveTheTimeOfTheirState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMoving(1)
 		m.over = make(chan struct{}, 10)
-		heard := time.Now().Add(-time.Second)
+		heard := time.Now().Add(-time.Second).In(time.FixedZone("of the pod", 3600))
 		m.state.Heard = heard
 		s := viewerOf(t, m)
 		defer s.end()
@@ -186,22 +186,33 @@ func TestPagesHaveTheTimeOfTheirState(t *testing.T) {
 		}
 		read := time.Now()
 		for path, of := range map[string]time.Time{"/": heard, "/?view=wall": heard, "/app/shop/cart": read} {
-			if text, want := open(path), "as of "+of.Format(time.TimeOnly)+"<"; !strings.Contains(text, want) {
+			if text, want := open(path), "as of "+of.UTC().Format(time.TimeOnly)+" UTC<"; !strings.Contains(text, want) {
 				t.Errorf("%s lacks %q:\n%s", path, want, text)
 			}
 		}
 		<-time.After(viewerAge - time.Second)
 		for path, of := range map[string]time.Time{"/": heard, "/app/shop/cart": read} {
-			if text, want := open(path), "as of "+of.Format(time.TimeOnly)+"<"; !strings.Contains(text, want) {
+			if text, want := open(path), "as of "+of.UTC().Format(time.TimeOnly)+" UTC<"; !strings.Contains(text, want) {
 				t.Errorf("%s, later, lacks %q:\n%s", path, want, text)
 			}
 		}
 		m.change(func() { m.state.Away = heard })
 		<-time.After(2 * pauseResource)
-		if text, want := open("/"), "What you see was read at "+heard.Format(time.TimeOnly); !strings.Contains(text, want) {
+		if text, want := open("/"), "What you see was read at "+heard.UTC().Format(time.TimeOnly)+" UTC."; !strings.Contains(text, want) {
 			t.Errorf("the list of an API server that is away lacks %q:\n%s", want, text)
 		}
 	})
+}
+
+// TestClockTime has a time as a page of a user's own machine shows it, and as that of a viewer does, whose readers are in other zones.
+func TestClockTime(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 2, 12, 3, 4, 0, time.FixedZone("here", 3600))
+	for want, o := range map[string]Options{"12:03:04": {}, "11:03:04 UTC": {Viewer: &Viewer{}}} {
+		if got := o.clockTime(at); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 }
 
 // TestViewerRate has a reader open thousands of resources, each for a short time: they are read at a limited rate, and the list is answered at once.
@@ -274,8 +285,33 @@ func TestViewerWithoutRights(t *testing.T) {
 	t.Parallel()
 	s := viewerOf(t, &unlisted{newFake()})
 	answer := ask(t, s, http.MethodGet, "apps.example.com", "/", nil)
-	if answer.Code != http.StatusBadGateway || !strings.Contains(answer.Body.String(), "the account of the viewer may list none") {
+	if text := answer.Body.String(); answer.Code != http.StatusBadGateway || !strings.Contains(text, messageViewerRights) || !strings.Contains(text, "in all namespaces") {
 		t.Errorf("%d: %s", answer.Code, answer.Body)
+	}
+}
+
+// TestLostKinds takes the right to list all kinds away while the list is open: the page has the reason in place of the rows, and stays connected. It
+// has the rows again once they are listed.
+func TestLostKinds(t *testing.T) {
+	t.Parallel()
+	m := newMoving(3)
+	s := listen(t, m)
+	run(t, s)
+	secret, _ := s.sessions.startSession(s.NewCode(), "")
+	page := followPage(t, s, secret, "events")
+	rowsAre := func(n int) func() bool {
+		return func() bool { return len(page.rows) == n && page.last == "order" }
+	}
+	page.until(rowsAre(3))
+	m.change(func() { m.err = fmt.Errorf("%w: you may not list them in shop", ErrNoKind) })
+	page.until(func() bool { return strings.Contains(page.shown["problem"], ErrNoKind.Error()) && len(page.rows) == 0 })
+	if !page.state.Connected || page.state.Text != "" || !strings.Contains(page.shown["problem"], "you may not list them in shop") {
+		t.Errorf("the state is %+v; %s", page.state, page.shown["problem"])
+	}
+	m.change(func() { m.err = nil })
+	page.until(rowsAre(3))
+	if strings.Contains(page.shown["problem"], ErrNoKind.Error()) {
+		t.Error(page.shown["problem"])
 	}
 }
 
@@ -292,7 +328,9 @@ type nothingListed struct{}
 func (nothingListed) State() State { return State{Begun: true} }
 
 // ListResources implements Feed.
-func (nothingListed) ListResources() (*view.List, error) { return nil, nil }
+func (nothingListed) ListResources() (*view.List, error) {
+	return nil, fmt.Errorf("%w: you may not list them in all namespaces", ErrNoKind)
+}
 
 // secrets are words that no page of a viewer has.
 var secrets = []string{"hunter2-of-a-variable", "info-of-a-variable", "last words of a container", "argument-of-a-command", "value-in-an-event"}

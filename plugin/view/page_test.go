@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"huolala.cn/app-operator/api/plan"
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
@@ -210,6 +212,67 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
+// TestPlanRows has the rows of an object whose change, or the number of whose pods, is known in part.
+func TestPlanRows(t *testing.T) {
+	rows := func(o plan.Object) string {
+		var lines []string
+		for _, row := range PlanOf(&plan.Plan{Objects: []plan.Object{o}}).TableRows() {
+			line := row.Object + ": " + row.Effect + "; " + row.Field
+			for _, piece := range row.From {
+				line += " from " + piece.Text
+			}
+			for _, piece := range row.To {
+				line += " to " + piece.Text
+			}
+			lines = append(lines, line)
+		}
+		return strings.Join(lines, "\n")
+	}
+	canary := &plan.Pods{Canary: true, Running: 4, Wanted: 1}
+	for want, o := range map[string]plan.Object{
+		"Deployment web: changed (not asked in time); ":                        {Action: plan.Changed, Unasked: true},
+		"Deployment web: created, unless others have an object of this name; ": {Action: plan.Created, Unseen: true},
+		"Deployment web: taken over, unless pods of others use it; ":           {Action: plan.Changed, Unseen: true, TakenOver: true},
+		"Deployment web: created; pods from 0 to 2":                            {Action: plan.Created, Pods: &plan.Pods{Wanted: 2}},
+		"Deployment web: changed; pods from 2 to 3":                            {Action: plan.Changed, Pods: &plan.Pods{Running: 2, Wanted: 3}},
+		"Deployment web: created; pods to 1":                                   {Action: plan.Created, Pods: canary},
+		"Deployment web: created; pods to 2":                                   {Action: plan.Created, Pods: &plan.Pods{Canary: true, Running: 2, Wanted: 2}},
+		"Deployment web: recreated; pods to 1":                                 {Action: plan.Recreated, Pods: canary},
+		"Deployment web: deleted; pods from 1 to 0":                            {Action: plan.Deleted, Pods: &plan.Pods{Canary: true, Running: 1}},
+		"Deployment web: changed; pods from 1 to 2":                            {Action: plan.Changed, Pods: &plan.Pods{Canary: true, Running: 1, Wanted: 2}},
+		"Deployment web: blocked: Forbidden: no right; ":                       {Action: plan.Blocked, Problem: &plan.Problem{Reason: "Forbidden", Message: "no right"}},
+	} {
+		o.Kind, o.Name = "Deployment", "web"
+		if got := rows(o); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestCountRestarts sums up the pods that plans replace: now, once a canary is promoted, and as far as that is known.
+func TestCountRestarts(t *testing.T) {
+	restart := plan.Object{Kind: "Deployment", Action: plan.Changed, Pods: &plan.Pods{Replaced: true, Running: 2, Wanted: 2}}
+	canary := plan.Object{Kind: "Deployment", Action: plan.Created, Pods: &plan.Pods{Canary: true, Running: 4, Wanted: 1}}
+	problem := func(reason string) *plan.Problem { return &plan.Problem{Reason: reason, Message: "db is not ready"} }
+	for name, c := range map[string]struct {
+		plans []*plan.Plan
+		want  CountedRestarts
+	}{
+		"nothing":         {[]*plan.Plan{{}}, CountedRestarts{}},
+		"two":             {[]*plan.Plan{{Objects: []plan.Object{restart}}, {Objects: []plan.Object{restart}}}, CountedRestarts{Pods: 4}},
+		"a canary":        {[]*plan.Plan{{Objects: []plan.Object{canary}}, {Objects: []plan.Object{restart}}}, CountedRestarts{Pods: 2, Promoted: 4}},
+		"incomplete":      {[]*plan.Plan{{Incomplete: true}}, CountedRestarts{Unknown: "not all was answered in time"}},
+		"incomplete, one": {[]*plan.Plan{{}, {Incomplete: true, Objects: []plan.Object{restart}}}, CountedRestarts{Pods: 2, Unknown: "not all was answered in time"}},
+		"a tier waits":    {[]*plan.Plan{{Problem: problem(appv1.ReasonDependencyNotReady)}, {}}, CountedRestarts{Unknown: "DependencyNotReady: db is not ready"}},
+		"held":            {[]*plan.Plan{{Problem: problem(appv1.ReasonHeld)}}, CountedRestarts{}},
+		"rolled back":     {[]*plan.Plan{{Problem: problem(appv1.ReasonRolledBack)}}, CountedRestarts{}},
+	} {
+		if got := PlanOf(c.plans...).CountRestarts(); got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
 // TestSummary has the effects of a plan as a sentence.
 func TestSummary(t *testing.T) {
 	for want, objects := range map[string]Objects{
@@ -236,6 +299,66 @@ func TestRollout(t *testing.T) {
 	}
 	if RolloutOf(cases()["ready"]) != nil {
 		t.Error("a rollout that has finished is drawn")
+	}
+}
+
+// TestRolloutOfOldPods has pods that are older than what is going on: a rollout back to a revision whose pods were kept, a larger number of pods before and
+// after the Deployment's controller has seen it, and pods that were lost.
+func TestRolloutOfOldPods(t *testing.T) {
+	const week = 7 * 24 * time.Hour
+	progressing := func(reason string) appsv1.DeploymentCondition {
+		return appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Reason: reason}
+	}
+	for name, c := range map[string]struct {
+		condition appsv1.DeploymentCondition
+		// seen is the generation that the Deployment's controller has seen, earlier how many pods of the other revision are left.
+		seen    int64
+		earlier int
+		// old is how many pods are ready since a week, and fresh are since when further pods are ready, in seconds.
+		old   int
+		fresh []int
+		want  *Rollout
+	}{
+		"back to kept pods": {progressing("ReplicaSetUpdated"), 2, 2, 2, []int{30}, &Rollout{
+			Version: "1.17.0", Wanted: 6, Elapsed: time.Minute, Ready: []time.Duration{0, 0, 30 * time.Second},
+		}},
+		"a rate": {progressing("ReplicaSetUpdated"), 2, 1, 2, []int{40, 30, 20}, &Rollout{
+			Version: "1.17.0", Wanted: 6, Elapsed: time.Minute, Left: 20 * time.Second, Ready: []time.Duration{0, 0, 20 * time.Second, 30 * time.Second, 40 * time.Second},
+		}},
+		"no rate": {progressing("ReplicaSetUpdated"), 2, 1, 3, nil, &Rollout{
+			Version: "1.17.0", Wanted: 6, Elapsed: time.Minute, Ready: []time.Duration{0, 0, 0},
+		}},
+		"before the first progress": {progressing("NewReplicaSetAvailable"), 2, 2, 1, nil, &Rollout{
+			Version: "1.17.0", Wanted: 6, Elapsed: time.Minute, Ready: []time.Duration{0},
+		}},
+		"scaled, not seen yet": {progressing("NewReplicaSetAvailable"), 1, 0, 2, nil, &Rollout{
+			Version: "1.17.0", Wanted: 6, Elapsed: time.Minute, Ready: []time.Duration{0, 0},
+		}},
+		"scaled":    {progressing("NewReplicaSetAvailable"), 2, 0, 2, []int{10}, nil},
+		"lost pods": {progressing("NewReplicaSetAvailable"), 2, 0, 5, nil, nil},
+	} {
+		s := cases()["progressing"]
+		s.Resource.Status.Conditions[0].LastTransitionTime = before(time.Minute)
+		s.Pods = nil
+		for i := range c.old + len(c.fresh) + c.earlier {
+			set, since := "cart-7d9c4", week
+			switch {
+			case i >= c.old+len(c.fresh):
+				set = "cart-6c9f2"
+			case i >= c.old:
+				since = time.Duration(c.fresh[i-c.old]) * time.Second
+			}
+			pod := newPod(fmt.Sprintf("%s-%d", set, i), set, "node-1", running)
+			pod.CreationTimestamp, pod.Status.Conditions[0].LastTransitionTime = before(since), before(since)
+			s.Pods = append(s.Pods, pod)
+		}
+		d := &s.Deployments[0]
+		d.Status.Conditions, d.Status.ObservedGeneration = []appsv1.DeploymentCondition{c.condition}, c.seen
+		d.Status.UpdatedReplicas = int32(c.old + len(c.fresh))
+		d.Status.Replicas = int32(len(s.Pods))
+		if diff := cmp.Diff(c.want, RolloutOf(s)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }
 

@@ -40,12 +40,8 @@ func objectRows(o *plan.Object) []PlanRow {
 	if o.Problem != nil {
 		first.Effect += ": " + o.Problem.Reason + ": " + o.Problem.Message
 	}
-	var rows []PlanRow
-	if pods := o.Pods; pods != nil && pods.Running != pods.Wanted {
-		row := PlanRow{Field: "pods"}
-		row.From, row.To = diffPieces(fmt.Sprint(pods.Running), fmt.Sprint(pods.Wanted))
-		rows = append(rows, row)
-	}
+	first.Effect += effectDoubt(o)
+	rows := podRows(o)
 	for i := range o.Fields {
 		f := &o.Fields[i]
 		row := PlanRow{Field: f.Path}
@@ -69,6 +65,62 @@ func objectRows(o *plan.Object) []PlanRow {
 	}
 	rows[0].Effect = first.Effect
 	return rows
+}
+
+// effectDoubt returns what is not known of the effect on an object, in words, empty if all of it is known.
+func effectDoubt(o *plan.Object) string {
+	switch {
+	case o.Unasked:
+		return " (not asked in time)"
+	case o.Unseen && o.TakenOver:
+		return ", unless pods of others use it"
+	case o.Unseen:
+		return ", unless others have an object of this name"
+	}
+	return ""
+}
+
+// podRows returns the row of the number of pods of an object, none if the number stays.
+func podRows(o *plan.Object) []PlanRow {
+	row, pods := PlanRow{Field: "pods"}, o.Pods
+	switch {
+	case pods == nil:
+		return nil
+	case startsCanary(o): // The running pods are of another Deployment.
+		row.To = []Piece{{Text: fmt.Sprint(pods.Wanted), Differs: true}}
+	case pods.Running == pods.Wanted:
+		return nil
+	default:
+		row.From, row.To = diffPieces(fmt.Sprint(pods.Running), fmt.Sprint(pods.Wanted))
+	}
+	return []PlanRow{row}
+}
+
+// CountedRestarts are the pods that the changes of a plan replace, and those that they replace once a canary is promoted. Unknown is why there may be
+// more of them, empty if all are known.
+type CountedRestarts struct {
+	Pods, Promoted int32
+	Unknown        string
+}
+
+// noteUnanswered is why a plan is incomplete.
+const noteUnanswered = "not all was answered in time"
+
+// CountRestarts returns the pods that the changes replace, of all resources.
+func (p *Plan) CountRestarts() CountedRestarts {
+	counted := CountedRestarts{Pods: p.Restarts.Pods}
+	for _, r := range p.Resources {
+		restarts, known := RestartsOf(r)
+		switch {
+		case !known && r.Incomplete:
+			counted.Unknown = noteUnanswered
+		case !known:
+			counted.Unknown = r.Problem.Reason + ": " + r.Problem.Message
+		case restarts.Promoted:
+			counted.Promoted += restarts.Pods
+		}
+	}
+	return counted
 }
 
 // Piece is a piece of a value. Differs is true if the other value does not have the piece.

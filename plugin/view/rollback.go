@@ -60,11 +60,16 @@ func RestartsOf(p *plan.Plan) (restarts LaterRestarts, known bool) {
 		return LaterRestarts{}, false
 	}
 	for i := range p.Objects {
-		if o := &p.Objects[i]; o.Pods != nil && o.Pods.Canary && (o.Action == plan.Created || o.Action == plan.Recreated) {
+		if o := &p.Objects[i]; startsCanary(o) {
 			return LaterRestarts{Pods: o.Pods.Running, Promoted: true}, true // The running pods are those that a promotion replaces.
 		}
 	}
 	return LaterRestarts{Pods: p.ReplacedPods()}, true
+}
+
+// startsCanary reports whether a change creates or replaces the Deployment of a canary. Its running pods are those of before then.
+func startsCanary(o *plan.Object) bool {
+	return o.Pods != nil && o.Pods.Canary && (o.Action == plan.Created || o.Action == plan.Recreated)
 }
 
 func unionOf(a, b map[string]any) map[string]any {

@@ -108,7 +108,15 @@ func TestLiveResource(t *testing.T) {
 	b.stamped()
 }
 
-// TestLiveAway lets the API server go away and come back while pages are open. They say since when, keep what they have, and then go on.
+// setVisibility has the page see that its tab is hidden, or visible.
+func (b *tab) setVisibility(state string) {
+	b.t.Helper()
+	value[bool](b, fmt.Sprintf(`Object.defineProperty(document, "visibilityState", {value: %q, configurable: true}),
+		document.dispatchEvent(new Event("visibilitychange"))`, state))
+}
+
+// TestLiveAway lets the API server go away and come back while pages are open. They say since when, keep what they have, and then go on. So does a page
+// whose tab is hidden in the meantime.
 func TestLiveAway(t *testing.T) {
 	t.Parallel()
 	_, ns := administrator(t)
@@ -128,6 +136,12 @@ func TestLiveAway(t *testing.T) {
 	resource.until("No connection to the cluster since", "What you see is of then", "App "+ns+"/cart")
 	plane.Change(t, cart, func() { cart.Spec.Image = badImage })
 	plane.Until(t, cart, func() error { return standing(cart, "ImagePullBackOff") })
+	list.setVisibility("hidden")
+	list.until("‖ as of", "No connection to the cluster since", "What you see is of then", ns+"/cart")
+	if !value[bool](list, `(([shown, since]) => shown === since)([...document.querySelector("header").innerText.matchAll(/as of ([0-9:]+)/g), ...document.querySelector("#connection").innerText.matchAll(/since ([0-9:]+)/g)].map(found => found[1]))`) {
+		t.Errorf("the page is as of another time than that of its last answer:\n%s", list.text())
+	}
+	list.setVisibility("visible")
 	g.unshut()
 	list.without([]string{"No connection"}, "● live", "ImagePullBackOff")
 	resource.without([]string{"No connection"}, "● live", "What is wrong", "cannot be pulled")
@@ -144,17 +158,13 @@ func TestHidden(t *testing.T) {
 	b.login(open(t, config, "-n", ns))
 	b.live()
 	b.stamp()
-	show := func(state string) {
-		value[bool](b, fmt.Sprintf(`Object.defineProperty(document, "visibilityState", {value: %q, configurable: true}),
-			document.dispatchEvent(new Event("visibilitychange"))`, state))
-	}
-	show("hidden")
+	b.setVisibility("hidden")
 	b.without([]string{"● live"}, "‖ as of")
 	settle(t, appv1.ReasonReady, fixture.NewApp(ns, "billing"))
 	if strings.Contains(b.text(), "billing") {
 		t.Error("a hidden tab is followed")
 	}
-	show("visible")
+	b.setVisibility("visible")
 	b.until("● live", ns+"/billing")
 	b.stamped()
 }

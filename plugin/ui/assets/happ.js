@@ -89,9 +89,16 @@ function tell(live, text, away) {
   if (line.textContent !== text) line.textContent = text;
 }
 
-const clock = () => new Date().toTimeString().slice(0, 8);
+const clock = time => time.toTimeString().slice(0, 8);
 
-let source, lost, hiding, retrying, ended = false;
+// away is since when the page is not connected, undefined while it is, and words are the message on that. lost is since when the server does
+// not answer.
+let source, away, words = "", lost, hiding, retrying, ended = false;
+
+function showConnection(since, text) {
+  [away, words] = [since, text];
+  tell(away ? "○ not live" : "● live", words, Boolean(away));
+}
 
 function follow() {
   clearTimeout(retrying);
@@ -105,15 +112,17 @@ function follow() {
   on("end", () => {
     pause();
     ended = true;
-    tell("○ not live", "The application centre has ended at " + clock() + ". What you see is of then.", true);
+    showConnection(new Date(), "The application centre has ended at " + clock(new Date()) + ". What you see is of then.");
   });
-  on("state", ({ connected, text }) => {
+  on("state", ({ connected, since, text }) => {
     lost = undefined;
-    tell(connected ? "● live" : "○ not live", text, !connected);
+    if (connected) return showConnection(undefined, text);
+    const then = new Date(since);
+    showConnection(then, "No connection to the cluster since " + clock(then) + ". What you see is of then.");
   });
   source.addEventListener("error", () => {
-    lost ??= clock();
-    tell("○ not live", "The application centre does not answer since " + lost + ". What you see is of then. Start it again, or reload the page.", true);
+    lost ??= new Date();
+    showConnection(away ?? lost, "The application centre does not answer since " + clock(lost) + ". What you see is of then. Start it again, or reload the page.");
     if (source.readyState !== EventSource.CLOSED) return; // The browser tries again by itself.
     source = undefined;
     retrying = setTimeout(follow, retryTime);
@@ -124,7 +133,9 @@ function pause() {
   clearTimeout(retrying);
   source?.close();
   source = undefined;
-  if (address && !ended) tell("‖ as of " + clock(), "", false);
+  if (!address || ended) return;
+  if (away) tell("‖ as of " + clock(away), words, true);
+  else tell("‖ as of " + clock(new Date()), "", false);
 }
 
 // A browser opens few connections to a host: a tab that is not seen keeps none.
