@@ -7,13 +7,11 @@ package health
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/message"
@@ -47,9 +45,8 @@ func Deployment(d *appsv1.Deployment, pods []corev1.Pod, now time.Time) Verdict 
 		return settledVerdict(wanted, st.Replicas).withObjectName(object)
 	}
 
-	c := deploymentCondition(d, appsv1.DeploymentProgressing)
 	left, measured := timeLeft(d, now)
-	stalled := c != nil && c.Reason == "ProgressDeadlineExceeded" && observed || measured && left == 0
+	stalled := hasTimedOut(d) || measured && left == 0
 	v := Verdict{Stalled: stalled, Again: left, Reason: appv1.ReasonProgressing, Detail: progressMessage(d, wanted, observed)}
 	if d.Spec.Paused && observed {
 		v.Reason = appv1.ReasonRolloutPaused
@@ -81,38 +78,6 @@ func (v Verdict) withObjectName(object string) Verdict {
 		v.Message += AdviceStalled
 	}
 	return v
-}
-
-// LostPods reports whether the Deployment's controller has seen the latest change and its rollout has finished, although pods may have been
-// lost since.
-func LostPods(d *appsv1.Deployment) bool {
-	return rolledOut(d) && d.Status.Replicas <= d.Status.UpdatedReplicas
-}
-
-// rolledOut reports whether the Progressing condition states a finished rollout. The condition may still be about the previous rollout.
-func rolledOut(d *appsv1.Deployment) bool {
-	c := deploymentCondition(d, appsv1.DeploymentProgressing)
-	return c != nil && c.Reason == "NewReplicaSetAvailable" && d.Status.ObservedGeneration >= d.Generation
-}
-
-// timeLeft returns the time until the deadline of a rollout whose deadline the Deployment's controller does not measure. The controller
-// does not measure a rollout to an existing ReplicaSet before its first progress: the condition is still about the previous rollout and
-// never times out (k8s.io/kubernetes/pkg/controller/deployment, DeploymentTimedOut). The condition stays for good if no pod can be created,
-// or a write of the status fails. The time counts from the latest change of the Deployment.
-func timeLeft(d *appsv1.Deployment, now time.Time) (left time.Duration, measured bool) {
-	if !rolledOut(d) || LostPods(d) || d.Spec.Paused || progressDeadline(d) == math.MaxInt32 {
-		return 0, false
-	}
-	var changed time.Time
-	for i := range d.ManagedFields {
-		if entry := &d.ManagedFields[i]; entry.Subresource == "" && entry.Time != nil && entry.Time.After(changed) {
-			changed = entry.Time.Time
-		}
-	}
-	if changed.IsZero() {
-		return 0, false
-	}
-	return max(0, changed.Add(time.Duration(progressDeadline(d))*time.Second).Sub(now)), true
 }
 
 // explainByPods puts the gravest cause that a pod of a workload object shows in the place of the figures, if any shows one.
@@ -164,11 +129,6 @@ func resumeAdvice(d *appsv1.Deployment) string {
 		return ""
 	}
 	return fmt.Sprintf(messageRolloutsPaused, d.Name, d.Namespace)
-}
-
-// progressDeadline is how many seconds a rollout may make no progress.
-func progressDeadline(d *appsv1.Deployment) int32 {
-	return ptr.Deref(d.Spec.ProgressDeadlineSeconds, 600) // The API server's default.
 }
 
 // Rejection returns the reason for an answer of the API server that rejects an object or its pods, and the answer's words without private

@@ -70,11 +70,11 @@ func newestPods(d *appsv1.Deployment, pods []corev1.Pod) []corev1.Pod {
 	return newest
 }
 
-// progressingReplicaSet returns the name of the ReplicaSet that the condition Progressing is about, empty if it names none. No field has the name: it is in
-// quotes in the message (k8s.io/kubernetes/pkg/controller/deployment, progress.go and sync.go).
+// progressingReplicaSet returns the name of the ReplicaSet of the present rollout that the condition Progressing has, empty if it has none. No field has
+// the name: it is in quotes in the message (k8s.io/kubernetes/pkg/controller/deployment, progress.go and sync.go).
 func progressingReplicaSet(d *appsv1.Deployment) string {
 	c := deploymentCondition(d, appsv1.DeploymentProgressing)
-	if c == nil || d.Status.ObservedGeneration < d.Generation {
+	if c == nil || d.Status.ObservedGeneration < d.Generation || isOutdated(d) {
 		return ""
 	}
 	_, rest, _ := strings.Cut(c.Message, `"`)

@@ -80,7 +80,7 @@ func (r *Reconciler[T]) emitEvent(before, after T, report *Report) {
 // sendEvent sends an event about a resource.
 func (r *Reconciler[T]) sendEvent(obj T, kind, reason, note string) {
 	// Events of one action and reason become one series, which shows the note of the first alone.
-	r.Recorder.Eventf(obj, nil, kind, reason, message.Truncate("Reconcile: "+note, maxAction), "%s", message.Truncate(note, maxNote))
+	r.Recorder.Eventf(obj, nil, kind, reason, message.Truncate("Reconcile: "+note, maxAction), "%s", note)
 }
 
 // announcedReasons are the reasons of Applied that are retried rather than stalled, but need an event for the user.

@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -9,6 +10,8 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
+
+	"huolala.cn/app-operator/internal/message"
 )
 
 const (
@@ -20,10 +23,12 @@ const (
 	eventsIdle = eventBurst / eventRate * time.Second
 	// eventNamespaces is for how many namespaces the recorder remembers the time of their latest event before it forgets the idle ones.
 	eventNamespaces = 1000
+	// maxNote is the length in bytes that the API allows an event's note (k8s.io/api/events/v1).
+	maxNote = 1024
 )
 
 // LimitEvents returns a recorder that drops the events of a namespace beyond eventBurst and eventRate. dropped is called for each. The status of a
-// resource has its present state in any case.
+// resource has its present state in any case. The recorder also cuts the note of an event to what the API server takes.
 func LimitEvents(next events.EventRecorder, c clock.PassiveClock, dropped func()) events.EventRecorder {
 	return &limitedEvents{next: next, clock: c, dropped: dropped, namespaces: map[string]*eventShare{}}
 }
@@ -53,7 +58,8 @@ func (l *limitedEvents) Eventf(regarding, related runtime.Object, kind, reason, 
 		l.dropped()
 		return
 	}
-	l.next.Eventf(regarding, related, kind, reason, action, note, args...)
+	text := message.Truncate(fmt.Sprintf(note, args...), maxNote)
+	l.next.Eventf(regarding, related, kind, reason, action, "%s", text)
 }
 
 // takeShare reports whether a namespace may have one more event.

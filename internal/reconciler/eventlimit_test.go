@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,6 +70,36 @@ func TestForgottenShares(t *testing.T) {
 		}
 		if recorder.namespaces["busy"] == nil {
 			t.Fatal("a namespace in use is forgotten")
+		}
+	}
+}
+
+// sentNote is the note of the latest event.
+type sentNote string
+
+func (s *sentNote) Eventf(_, _ runtime.Object, _, _, _, note string, args ...any) {
+	*s = sentNote(fmt.Sprintf(note, args...))
+}
+
+// TestNotesFitTheAPI has events with long and short texts: each is sent as long as the API server takes it.
+func TestNotesFitTheAPI(t *testing.T) {
+	n := func(most int) string { return strings.Repeat("n", most) }
+	for name, c := range map[string]struct {
+		format string
+		args   []any
+		want   sentNote
+	}{
+		"short":             {"wave %d: %s", []any{3, "100% of web"}, "wave 3: 100% of web"},
+		"no more than that": {"%s", []any{n(maxNote)}, sentNote(n(maxNote))},
+		"an argument":       {"%s", []any{n(maxNote + 1)}, sentNote(n(maxNote-3) + "…")},
+		"many arguments":    {"%s, %s", []any{n(600), n(600)}, sentNote(n(600) + ", " + n(maxNote-605) + "…")},
+		"a format alone":    {n(2 * maxNote), nil, sentNote(n(maxNote-3) + "…")},
+		"other letters":     {"%s", []any{strings.Repeat("界", maxNote)}, sentNote(strings.Repeat("界", 340) + "…")},
+	} {
+		var sent sentNote
+		LimitEvents(&sent, clocktesting.NewFakePassiveClock(time.Now()), func() {}).Eventf(&appv1.App{}, nil, "Normal", "Wave", "Reconcile", c.format, c.args...)
+		if sent != c.want {
+			t.Errorf("%s: %q, want %q", name, sent, c.want)
 		}
 	}
 }

@@ -232,8 +232,5 @@ func MinRequeue(a, b time.Duration) time.Duration {
 	return a
 }
 
-// maxNote is the length in bytes that the API allows an event's note (k8s.io/api/events/v1).
-const maxNote = 1024
-
 // maxAction is the length in bytes that the API allows an event's action.
 const maxAction = 128

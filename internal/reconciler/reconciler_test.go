@@ -108,7 +108,8 @@ func TestAnnounce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			recorder := events.NewFakeRecorder(10)
-			r := &Reconciler[*appv1.App]{Recorder: recorder}
+			limited := LimitEvents(recorder, clocktesting.NewFakePassiveClock(time.Now()), func() { t.Error("an event is dropped") })
+			r := &Reconciler[*appv1.App]{Recorder: limited}
 			r.emitEvent(c.before, c.after, &c.report)
 			got := drain(recorder)
 			if diff := cmp.Diff(c.want, strings.Join(got, " AND ")); diff != "" {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -155,19 +156,38 @@ func reconcilingCondition(obj Resource, report *Report, ready, stalled *metav1.C
 	return c
 }
 
-// numbers matches the parts of a message that may change while the problem stays the same, such as a number of pods or the use of
-// a quota.
-var numbers = regexp.MustCompile(`[0-9]+`)
+// tokens matches the parts of a message that have a digit, from separator to separator, with quotation marks next to them.
+var tokens = regexp.MustCompile(`["'` + "`" + `]?[A-Za-z0-9._/:@-]*[0-9][A-Za-z0-9._/:@-]*["'` + "`" + `]?`)
+
+// digits matches the parts of a token that may change while the problem stays the same, such as a number of pods or the use of a quota.
+var digits = regexp.MustCompile(`[0-9]+`)
+
+// randomDigits matches the random number in a name that a container runtime makes for each attempt, such as the name of a temporary folder.
+var randomDigits = regexp.MustCompile(`[0-9]{8,}`)
+
+// withoutFigureDigits returns a message without the digits of its figures: counts, quantities, times, and addresses with their ports. A token that begins with a
+// letter, or is all there is between two quotation marks, is a name, and keeps its digits but for random ones: web-2, /data1 and "4" are other objects than
+// web-1, /data2 and "3".
+func withoutFigureDigits(text string) string {
+	return tokens.ReplaceAllStringFunc(text, func(token string) string {
+		bare := strings.Trim(token, "\"'`")
+		first := strings.TrimLeft(bare, "._/:@-")[0]
+		if first < '0' || first > '9' || len(token) == len(bare)+2 {
+			return randomDigits.ReplaceAllLiteralString(token, "#")
+		}
+		return digits.ReplaceAllLiteralString(token, "#")
+	})
+}
 
 // steadyMessage returns the message of a condition, with the earlier error of an image pull that is no longer shown. With numbersChange it is the earlier
-// message where the new one differs from it in nothing but numbers: each crash of a pod would otherwise be a write of the status, and an event.
+// message where the new one differs from it in nothing but figures: each crash of a pod would otherwise be a write of the status, and an event.
 func steadyMessage(before []metav1.Condition, is *metav1.Condition, numbersChange bool) string {
 	was := meta.FindStatusCondition(before, is.Type)
 	if was == nil || was.Status != is.Status || was.Reason != is.Reason || was.ObservedGeneration != is.ObservedGeneration {
 		return is.Message
 	}
 	kept := health.KeepPullError(was.Message, is.Message)
-	if numbersChange && numbers.ReplaceAllLiteralString(was.Message, "#") == numbers.ReplaceAllLiteralString(kept, "#") {
+	if numbersChange && withoutFigureDigits(was.Message) == withoutFigureDigits(kept) {
 		return was.Message
 	}
 	return kept

@@ -217,24 +217,56 @@ func TestReadyIsNeverTrueForWhatIsNotInForce(t *testing.T) {
 	}
 }
 
-// TestStalledMessagesKeepTheirNumbers checks that a count in a message changes nothing of a resource that stays stalled,
-// and that another trouble does.
+// TestStalledMessagesKeepTheirNumbers has the message of a resource that stays stalled change: figures in it change nothing, and names do.
 func TestStalledMessagesKeepTheirNumbers(t *testing.T) {
-	app := &appv1.App{}
-	setStatusConditions(app, &Report{}, Stalled("QuotaExceeded", "used: pods=3, limited: pods=3"))
-	before := app.DeepCopy()
-	setStatusConditions(app, &Report{}, Stalled("QuotaExceeded", "used: pods=4, limited: pods=3"))
-	if diff := cmp.Diff(before, app); diff != "" {
-		t.Errorf("another count (-before +after):\n%s", diff)
-	}
-	setStatusConditions(app, &Report{}, Stalled("QuotaExceeded", "used: cpu=4, limited: cpu=3"))
-	if got := statusCondition(app, appv1.ConditionStalled).Message; got != "used: cpu=4, limited: cpu=3" {
-		t.Errorf("another resource is reported as %q", got)
-	}
-	app.Generation++
-	setStatusConditions(app, &Report{}, Stalled("QuotaExceeded", "used: cpu=5, limited: cpu=3"))
-	if got := statusCondition(app, appv1.ConditionStalled).Message; got != "used: cpu=5, limited: cpu=3" {
-		t.Errorf("for another generation it is reported as %q", got)
+	for name, c := range map[string]struct {
+		before, after string
+		written       bool
+	}{
+		"a count":                      {"used: pods=3, limited: pods=3", "used: pods=4, limited: pods=3", false},
+		"another resource":             {"used: pods=4, limited: pods=3", "used: cpu=4, limited: cpu=3", true},
+		"quantities":                   {"requested: requests.cpu=500m,limits.memory=1.5Gi, used: requests.cpu=1", "requested: requests.cpu=1500m,limits.memory=2.25Gi, used: requests.cpu=3", false},
+		"nodes":                        {"0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {pool: gpu}", "0/12 nodes are available: 10 Insufficient cpu, 2 node(s) had untolerated taint {pool: gpu}", false},
+		"a taint":                      {"0/3 nodes are available: 3 node(s) had untolerated taint {pool: gpu1}", "0/3 nodes are available: 3 node(s) had untolerated taint {pool: gpu2}", true},
+		"a delay":                      {"back-off 40s restarting failed container", "back-off 20s restarting failed container", false},
+		"a longer delay":               {"back-off 2m40s restarting failed container", "back-off 5m0s restarting failed container", false},
+		"an exit code":                 {"exits with code 1; see its log", "exits with code 137; see its log", false},
+		"a time":                       {"certificate has expired: current time 2026-01-02T03:04:05Z is after 2025-12-31T00:00:00Z", "certificate has expired: current time 2026-02-10T13:14:15Z is after 2025-12-31T00:00:00Z", false},
+		"ports of a connection":        {"read udp 10.244.0.5:43210->10.96.0.10:53: i/o timeout", "read udp 10.244.0.5:50123->10.96.0.10:53: i/o timeout", false},
+		"a port in brackets":           {"dial tcp [::1]:5000: connection refused", "dial tcp [::1]:5001: connection refused", false},
+		"a percentage":                 {"usage 80% (8 of 10)", "usage 90% (9 of 10)", false},
+		"a resource":                   {"Deployment web-a belongs to UnitedDeployment ud-1", "Deployment web-a belongs to UnitedDeployment ud-2", true},
+		"a tier":                       {"tier t1 is not ready", "tier t2 is not ready", true},
+		"a path":                       {"spec.tiers/t1.image: Required value", "spec.tiers/t2.image: Required value", true},
+		"a file":                       {"cannot open /data1/x", "cannot open /data2/x", true},
+		"a temporary folder":           {"failed to mount /var/lib/containerd/tmpmounts/containerd-mount760407397: input/output error", "failed to mount /var/lib/containerd/tmpmounts/containerd-mount788433525: input/output error", false},
+		"a quoted temporary folder":    {`open "/var/tmp/container_images_storage3046117436/1": no space left`, `open "/var/tmp/container_images_storage1146117431/1": no space left`, false},
+		"a key":                        {"Secret db has no key tls_1", "Secret db has no key tls_2", true},
+		"a hold":                       {`the annotation hold is "3", which is no ReplicaSet`, `the annotation hold is "4", which is no ReplicaSet`, true},
+		"a quoted sentence":            {`denied: "3 of 5 pods, at most 3"`, `denied: "4 of 6 pods, at most 4"`, false},
+		"an image":                     {`image "registry:5000/web:1.2" cannot be pulled`, `image "registry:5000/web:1.3" cannot be pulled`, true},
+		"an assigned name":             {"container=web1 has ended", "container=web2 has ended", true},
+		"a name, and a figure of that": {"UnitedDeployment ud-1 has 3 pods", "UnitedDeployment ud-1 has 4 pods", false},
+	} {
+		app := &appv1.App{}
+		setStatusConditions(app, &Report{}, Stalled("Trouble", "%s", c.before))
+		before := app.DeepCopy()
+		setStatusConditions(app, &Report{}, Stalled("Trouble", "%s", c.after))
+		want := c.before
+		if c.written {
+			want = c.after
+		}
+		if got := statusCondition(app, appv1.ConditionStalled).Message; got != want {
+			t.Errorf("%s: the message is %q, want %q", name, got, want)
+		}
+		if diff := cmp.Diff(before, app); !c.written && diff != "" {
+			t.Errorf("%s (-before +after):\n%s", name, diff)
+		}
+		app.Generation++
+		setStatusConditions(app, &Report{}, Stalled("Trouble", "%s", c.after))
+		if got := statusCondition(app, appv1.ConditionStalled).Message; got != c.after {
+			t.Errorf("%s: for another generation it is reported as %q", name, got)
+		}
 	}
 }
 

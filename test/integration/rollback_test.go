@@ -8,12 +8,14 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/resource"
 	"huolala.cn/app-operator/test/harness"
+	"huolala.cn/app-operator/test/play"
 )
 
 // createGood creates an App that is to be rolled back, and has it be ready.
@@ -90,6 +92,37 @@ func TestNoRollbackOfContent(t *testing.T) {
 	if plane.Read(t, d); d.Spec.Template.Annotations[appv1.AnnotationConfig] != sum {
 		t.Error("the content was rolled back")
 	}
+}
+
+// TestNoRollbackOfFix has a fix change the image and the replicas of a rollout that has timed out: the Deployment's controller observes that before it makes a
+// ReplicaSet, and the condition is still about the bad image. The fix is no rollout that has stalled, until its own condition says so.
+func TestNoRollbackOfFix(t *testing.T) {
+	t.Parallel()
+	ns, m := plane.Shared(t)
+	app := newApp(ns, "web")
+	d, _ := createGood(t, app)
+	setImage(t, app, "nginx:2")
+	awaitImage(t, d, "nginx:2")
+	timedOut := metav1.NewTime(writtenAt(d).Add(-time.Second)) // The test does not wait for a later second.
+	timeOut := func() {
+		plane.Read(t, d)
+		plane.ChangeStatus(t, d, func() {
+			play.SetTimedOut(d)
+			d.Status.Conditions[0].LastUpdateTime = timedOut
+		})
+	}
+	plane.Read(t, app)
+	plane.Change(t, app, func() { app.Spec.Image, app.Spec.Replicas = "nginx:3", ptr.To[int32](3) })
+	awaitImage(t, d, "nginx:3")
+	timeOut()
+	plane.Stands(t, app, "Applied=True", "Ready=False/Progressing", "Reconciling=True", "Stalled=False")
+	m.Idle(t)
+	if plane.Read(t, d); d.Spec.Template.Spec.Containers[0].Image != "nginx:3" {
+		t.Errorf("the fix was taken back to %s", d.Spec.Template.Spec.Containers[0].Image)
+	}
+	timedOut = metav1.NewTime(writtenAt(d).Add(time.Minute))
+	timeOut()
+	awaitImage(t, d, "nginx:1.16.1")
 }
 
 // TestRollbackOverUpgrade has a release with a newer rendering take over what an older one has rolled back, of a spec whose record is
