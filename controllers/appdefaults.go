@@ -21,6 +21,7 @@ import (
 	"huolala.cn/app-operator/internal/heap"
 	"huolala.cn/app-operator/internal/shares"
 	"huolala.cn/app-operator/internal/stored"
+	"huolala.cn/app-operator/internal/waves"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -53,6 +54,8 @@ type knownDefaults struct {
 	valid *appv1.AppDefaultsSpec
 	// wrong is why the present spec is not in force, nil if it is.
 	wrong field.ErrorList
+	// soaked is the latest wave whose soak has ended, by the status.
+	soaked waves.Soaked
 }
 
 // isUnknown reports whether there are AppDefaults, and no valid spec of them is known.
@@ -152,7 +155,7 @@ func (d *Defaults) farFor(ctx context.Context, namespace string) (knownDefaults,
 // status. Containers that cannot run make a spec invalid, but an earlier release has put such a spec in force: it stays the last valid one, and the
 // spec itself counts where no other is known.
 func (d *Defaults) effectiveDefaults(found *stored.AppDefaults, before, far *knownDefaults) knownDefaults {
-	known := knownDefaults{uid: found.UID, version: found.ResourceVersion, generation: found.Generation}
+	known := knownDefaults{uid: found.UID, version: found.ResourceVersion, generation: found.Generation, soaked: soakedOf(&found.Status.Value)}
 	typed, err := found.Decode()
 	known.wrong = checkDefaults(typed, found.Raw().Len(), err, d.disabled)
 	if len(known.wrong) == 0 {

@@ -188,19 +188,21 @@ func (r *AppDefaultsReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 	return again, nil
 }
 
-// keepLastValid returns the last valid spec for the status: the present one if it is valid. A text with the same meaning stays as it is.
+// keepLastValid returns the last valid spec for the status: the present one if it is valid. A text with the same meaning stays as it is. In place of a text that
+// is missing or cannot be read, the status has the spec in force, also one with containers that cannot run: what counts is the same after a restart. A text that can
+// be read stays, also where its spec is valid no longer, as with a feature that was switched off since.
 func keepLastValid(found *stored.AppDefaults, known *knownDefaults) string {
-	before := found.Status.Value.LastValid
-	if len(known.wrong) > 0 || equality.Semantic.DeepEqual(decodeLastValid(before), known.valid) {
+	before, valid := found.Status.Value.LastValid, len(known.wrong) == 0
+	switch past := decodeLastValid(before); {
+	case known.valid == nil, !valid && past != nil, equality.Semantic.DeepEqual(past, known.valid):
 		return before
-	}
-	if !found.Reduced() {
+	case valid && !found.Reduced():
 		return encodeLastValid(found.Raw())
 	}
 	return encodeTyped(known.valid)
 }
 
-// encodeTyped is encodeLastValid for AppDefaults that the cache has in part.
+// encodeTyped is encodeLastValid for a spec whose text is not known: the cache has it in part, or the AppDefaults have another one by now.
 func encodeTyped(valid *appv1.AppDefaultsSpec) string {
 	var spec stored.Spec
 	plain, err := json.Marshal(valid)
@@ -224,7 +226,9 @@ func (r *AppDefaultsReconciler) patchStatus(ctx context.Context, before, after *
 // newDefaultsStatus returns the status of AppDefaults.
 func newDefaultsStatus(of *appv1.AppDefaults, known *knownDefaults, found *survey, rollout *rolloutResult) appv1.AppDefaultsStatus {
 	made := found.counted
-	made.Failed, made.Wave = sortFailed(made.Failed), of.Status.Wave // The waves go on where they were, once the AppDefaults roll out in waves again.
+	made.Failed = sortFailed(made.Failed)
+	// The waves go on where they were, once the AppDefaults roll out in waves again.
+	made.Wave, made.SoakedWave, made.SoakedSeconds = of.Status.Wave, of.Status.SoakedWave, of.Status.SoakedSeconds
 	made.Conditions, made.ObservedGeneration = slices.Clone(of.Status.Conditions), of.Generation
 	set := newSetCondition(&made.Conditions, of.Generation)
 	valid, reason, text := len(known.wrong) == 0, appv1.ReasonApplied, messageDefaultsInForce

@@ -45,3 +45,44 @@ func TestUnrunnableDefaultsStayInForce(t *testing.T) {
 		}
 	})
 }
+
+// TestUnrunnableDefaultsInForceAreRecorded has AppDefaults in force whose container cannot run, with a status that records no valid spec, and stores another
+// spec while no webhook runs: what counts before a restart of the operator counts after it.
+func TestUnrunnableDefaultsInForceAreRecorded(t *testing.T) {
+	spec := func(value string) string {
+		return `{"defaults":{"podAnnotations":{"a":"` + value + `"},"containers":[{"name":"proxy","image":"a:1","readinessProbe":{"httpGet":{"port":"metrics"}}}]}}`
+	}
+	forEach(t, map[string]struct{ lastValid, later string }{
+		"none recorded, invalid later":     {"", `{"defaults":{"minReadySeconds":700}}`},
+		"none recorded, unrunnable later":  {"", spec("2")},
+		"of another writer, invalid later": {"AAAA", `{"defaults":{"minReadySeconds":700}}`},
+	}, func(t *testing.T, what string, c struct{ lastValid, later string }) {
+		w := newWorld(t)
+		w.setDefaults(namespace, spec("1"))
+		w.loseLastValid(namespace, c.lastValid)
+		w.restart()
+		has := func(when string) {
+			t.Helper()
+			status := w.defaultsStatus(namespace)
+			present, err := w.Defaults.Present(t.Context(), namespace)
+			if err != nil || present.Unknown != "" {
+				t.Errorf("%s, %s: the defaults are unknown: %q, %v", what, when, present.Unknown, err)
+			}
+			if known, err := w.defaults.readDefaults(t.Context(), namespace); err != nil || known.valid == nil || known.valid.Defaults.PodAnnotations["a"] != "1" {
+				t.Errorf("%s, %s: in force is %+v, %v", what, when, known.valid, err)
+			}
+			if valid := decodeLastValid(status.LastValid); valid == nil || valid.Defaults.PodAnnotations["a"] != "1" {
+				t.Errorf("%s, %s: the status records %+v", what, when, valid)
+			}
+			if meta.IsStatusConditionTrue(status.Conditions, appv1.ConditionValid) {
+				t.Errorf("%s, %s: the AppDefaults are valid", what, when)
+			}
+		}
+		has("at first")
+		w.setDefaults(namespace, c.later)
+		has("with another spec")
+		w.restart()
+		has("after a restart")
+		w.script.text.Reset() // No resource has the defaults.
+	})
+}

@@ -32,6 +32,8 @@ type rolloutResult struct {
 	waves.Decision
 	// inWaves is false where changed defaults reach the resources with their next change.
 	inWaves bool
+	// soak is the soak of the rollout in waves.
+	soak time.Duration
 	// by is the namespace of other AppDefaults whose waves bring the present defaults, "" for none.
 	by string
 	// again is the time until the next look where no event triggers one, 0 for none.
@@ -49,15 +51,15 @@ func (r *AppDefaultsReconciler) decideRollout(known *knownDefaults, found *surve
 		return rolloutResult{}
 	}
 	rollout, left := known.valid.Rollout, r.firstReconcile(now).Add(r.handoverTime()).Sub(now)
-	made := rolloutResult{inWaves: true, Decision: waves.Decide(&waves.Rollout{
+	made := rolloutResult{inWaves: true, soak: rollout.WaveSoak(), Decision: waves.Decide(&waves.Rollout{
 		Members: found.members, Size: rollout.WaveSize(len(found.members)), Soak: rollout.WaveSoak(), Now: now, Pending: left > 0 || len(known.wrong) > 0 || unread,
-		Salt: fmt.Sprintf("%s/%d", known.uid, known.generation), Latest: found.wave,
+		Salt: fmt.Sprintf("%s/%d", known.uid, known.generation), Latest: found.wave, Soaked: found.soaked,
 	})}
 	made.again = made.Again
 	if unread {
 		made.unread = found.unjudged
 	}
-	if left > 0 && made.Waiting > 0 {
+	if left > 0 && (made.Waiting > 0 || made.Wave > made.Soaked.Wave) {
 		made.again = reconciler.MinRequeue(made.again, left)
 	}
 	return made
@@ -113,6 +115,7 @@ func setAwaiting(found *survey, by string, set setCondition) {
 func setWaves(status *appv1.AppDefaultsStatus, found *survey, made *rolloutResult, set setCondition) {
 	// No wave has a lower number than one before it: a record counts up to the number of the status.
 	status.Wave, status.Skipped = max(made.Wave, found.wave), int32(len(made.Skipped)) //nolint:gosec // Resources are counted.
+	status.SoakedWave, status.SoakedSeconds = made.Soaked.Wave, int64(made.Soaked.Soak.Seconds())
 	failed := make([]appv1.FailedDefaults, 0, len(made.Stalled))
 	for i := range made.Stalled {
 		words := found.messages[made.Stalled[i]]
@@ -136,6 +139,10 @@ func setWaves(status *appv1.AppDefaultsStatus, found *survey, made *rolloutResul
 	set(appv1.ConditionStalled, stalled, reason, words)
 	set(appv1.ConditionReconciling, going, reason, words)
 	set(appv1.ConditionReady, !stalled && !going, reason, words)
+	// A rollout may end without a resource that took the defaults in a wave.
+	if ended := soakedOf(status); ended.Wave > made.Soaked.Wave {
+		status.SoakedWave, status.SoakedSeconds = ended.Wave, int64(made.soak.Seconds())
+	}
 }
 
 // appendOthers appends the resources of others to failed that are not among the stalled ones, so that each resource is named once.

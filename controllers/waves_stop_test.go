@@ -3,6 +3,7 @@ package controllers
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -11,11 +12,15 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/stored"
+	"huolala.cn/app-operator/internal/waves"
 	"huolala.cn/app-operator/test/play"
 )
 
@@ -208,6 +213,109 @@ func TestALossOfReadinessStopsNoRollout(t *testing.T) {
 		if f.look(); f.rolledOut() != "True/RolledOut" {
 			t.Errorf("round %d, ready again: the rollout is %s", round, f.rolledOut())
 		}
+	}
+}
+
+// TestALongerSoakReopensNoRollout states a longer soak once a rollout has ended, soon after the end, after an App has lost its readiness for a while,
+// in place of invalid AppDefaults, or with an upgrade of the operator: the rollout stays ended, also after a restart. The longer soak counts for the next wave.
+func TestALongerSoakReopensNoRollout(t *testing.T) {
+	for name, between := range map[string]func(f *fleet){
+		"soon": func(*fleet) {},
+		"after a loss of readiness": func(f *fleet) {
+			for _, after := range []time.Duration{3 * time.Hour, 23 * time.Hour} {
+				f.pass(after)
+				f.setPods(f.names[0], func(d *appsv1.Deployment) { play.SetRollingOut(d, corev1.ConditionTrue, "ReplicaSetUpdated") })
+				f.everyApp()
+				f.pass(time.Minute)
+				f.setPods(f.names[0], play.SetAvailable)
+				f.everyApp()
+			}
+		},
+		"in place of invalid AppDefaults": func(f *fleet) {
+			f.setDefaults("platform", `{"defaults":{"minReadySeconds":700}}`)
+			f.waveWith(1)
+		},
+		"with an upgrade": func(f *fleet) {
+			live := &stored.AppDefaults{}
+			if err := f.Client.Get(f.t.Context(), types.NamespacedName{Namespace: "platform", Name: appv1.AppDefaultsName}, live); err != nil {
+				f.t.Fatal(err)
+			}
+			live.Status.Value.SoakedWave, live.Status.Value.SoakedSeconds = 0, 0
+			if err := f.base.Status().Update(f.t.Context(), live); err != nil {
+				f.t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, 2, plainApp, inWaves("1", "2", "1m"))
+			f.setDefaults("platform", inWaves("2", "2", "1m"))
+			f.waveWith(4)
+			between(f)
+			f.setDefaults("platform", inWaves("2", "2", "24h"))
+			for range 2 {
+				if f.look(); f.rolledOut() != "True/RolledOut" {
+					t.Errorf("with a longer soak, the rollout is %s", f.rolledOut())
+				}
+				f.begin()
+				f.everyApp()
+			}
+			f.setDefaults("platform", inWaves("3", "2", "24h"))
+			f.waveWith(8)
+			if got := len(f.with("3")); got != 2 || f.rolledOut() != "False/Wave" {
+				t.Errorf("in the next wave, %d Apps have the defaults: %s", got, f.rolledOut())
+			}
+			f.pass(24 * time.Hour)
+			f.everyApp()
+			if f.look(); f.rolledOut() != "True/RolledOut" {
+				t.Errorf("after its soak, the rollout is %s", f.rolledOut())
+			}
+		})
+	}
+}
+
+// TestSoakedOf checks what a status says about the latest wave whose soak has ended: no more than can be true.
+func TestSoakedOf(t *testing.T) {
+	rolledOut := func(reason string) []metav1.Condition {
+		return []metav1.Condition{{Type: appv1.ConditionRolledOut, Reason: reason}}
+	}
+	for name, c := range map[string]struct {
+		wave, soaked int32
+		seconds      int64
+		reason       string
+		want         waves.Soaked
+	}{
+		"none":                          {0, 0, 0, appv1.ReasonRolledOut, waves.Soaked{}},
+		"a wave":                        {3, 2, 60, appv1.ReasonWave, waves.Soaked{Wave: 2, Soak: time.Minute}},
+		"a later wave than the latest":  {3, 9, 60, appv1.ReasonWave, waves.Soaked{Wave: 3, Soak: time.Minute}},
+		"longer than any soak":          {3, 3, math.MaxInt64, appv1.ReasonRolledOut, waves.Soaked{Wave: 3, Soak: appv1.MaxWaveSoak}},
+		"of before, rolled out":         {3, 0, 0, appv1.ReasonRolledOut, waves.Soaked{Wave: 3}},
+		"of before, a wave goes on":     {3, 0, 0, appv1.ReasonWave, waves.Soaked{}},
+		"of before, the rollout stalls": {3, 0, 0, appv1.ReasonWaveStalled, waves.Soaked{}},
+	} {
+		status := &appv1.AppDefaultsStatus{}
+		status.Wave, status.SoakedWave, status.SoakedSeconds, status.Conditions = c.wave, c.soaked, c.seconds, rolledOut(c.reason)
+		if got := soakedOf(status); got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+// TestALongerSoakIsTheSameForANamespace has an App lose its readiness long after the soak of its wave, and states other defaults with a longer soak: the App is
+// skipped, and neither the AppDefaults with the rollout nor the AppDefaults of its namespace wait for it.
+func TestALongerSoakIsTheSameForANamespace(t *testing.T) {
+	f := newFleet(t, 1, plainApp, inWaves("1", "1", "1m"))
+	f.setDefaults(namespace, `{}`)
+	f.setDefaults("platform", inWaves("2", "1", "1m"))
+	f.waveWith(4)
+	f.pass(time.Hour)
+	f.setPods(f.names[0], func(d *appsv1.Deployment) { play.SetRollingOut(d, corev1.ConditionTrue, "ReplicaSetUpdated") })
+	f.everyApp()
+	f.setDefaults("platform", inWaves("3", "1", "24h"))
+	f.everyApp()
+	f.look()
+	is := meta.FindStatusCondition(ptr.To(f.defaultsStatus(namespace)).Conditions, appv1.ConditionRolledOut)
+	if f.rolledOut() != "False/Skipped" || is == nil || is.Reason != appv1.ReasonNextChange {
+		t.Errorf("the rollout is %s, and for the namespace %+v", f.rolledOut(), is)
 	}
 }
 

@@ -42,8 +42,9 @@ type survey struct {
 	grants         map[waves.ID]waves.Grant
 	deployments    map[types.NamespacedName]*appsv1.Deployment
 	namespaces     map[string]*namespaceSurvey
-	// wave is the number of the latest wave by the status of before.
-	wave int32
+	// wave is the number of the latest wave by the status of before, and soaked the latest wave whose soak has ended.
+	wave   int32
+	soaked waves.Soaked
 	// reads is the number of resources read for a judgement, as the cache has only a part of them. left is true if some are left. unjudged is a
 	// namespace with such resources that follow the rollout, "" for none.
 	reads    int
@@ -54,10 +55,12 @@ type survey struct {
 // namespaceSurvey has what counts for the resources of a namespace.
 type namespaceSurvey struct {
 	present resource.PresentDefaults
-	// version changes with present, follows is true if the resources follow the rollout of the AppDefaults, and soak is the soak of the rollout that they follow.
+	// version changes with present, and follows is true if the resources follow the rollout of the AppDefaults. soak is the soak of the rollout that they follow,
+	// and soaked the latest wave of that rollout whose soak has ended.
 	version string
 	follows bool
 	soak    time.Duration
+	soaked  waves.Soaked
 	// reads is the number of resources of this namespace read for a judgement.
 	reads int
 }
@@ -74,11 +77,23 @@ func (s *survey) countedWave(recorded int32) int32 {
 	return min(recorded, s.wave)
 }
 
+// soakedOf returns the latest wave whose soak has ended, by a status, as far as that can be true. A rollout that has ended has no later wave: the status of an
+// earlier release has this reason alone.
+func soakedOf(status *appv1.AppDefaultsStatus) waves.Soaked {
+	wave := min(status.SoakedWave, status.Wave)
+	if rolledOut := meta.FindStatusCondition(status.Conditions, appv1.ConditionRolledOut); wave == 0 && rolledOut != nil && rolledOut.Reason == appv1.ReasonRolledOut {
+		wave = status.Wave
+	}
+	seconds := min(status.SoakedSeconds, int64(appv1.MaxWaveSoak.Seconds()))
+	return waves.Soaked{Wave: wave, Soak: time.Duration(seconds) * time.Second}
+}
+
 // surveyResources returns the resources that AppDefaults count for.
 func (r *AppDefaultsReconciler) surveyResources(ctx context.Context, of *stored.AppDefaults) (_ *survey, err error) {
 	namespace := of.Namespace
 	made := &survey{
-		wave: of.Status.Value.Wave, messages: map[waves.ID]string{}, of: namespace, deps: &r.Deps, deployments: map[types.NamespacedName]*appsv1.Deployment{},
+		wave: of.Status.Value.Wave, soaked: soakedOf(&of.Status.Value),
+		messages: map[waves.ID]string{}, of: namespace, deps: &r.Deps, deployments: map[types.NamespacedName]*appsv1.Deployment{},
 		namespaces: map[string]*namespaceSurvey{}, before: r.judged.ofLatest(namespace),
 	}
 	made.judged = make(map[types.UID]*judgement, len(made.before))
@@ -143,7 +158,7 @@ func (s *survey) addResource(ctx context.Context, k *kind, obj stored.Observed) 
 		s.counted.Pending++
 	}
 	if !in.follows {
-		if (&waves.Rollout{Soak: in.soak, Now: s.deps.Clock.Now()}).Awaits(&member) {
+		if (&waves.Rollout{Soak: in.soak, Soaked: in.soaked, Now: s.deps.Clock.Now()}).Awaits(&member) {
 			s.awaiting++
 		}
 		return nil
@@ -191,6 +206,9 @@ func (s *survey) surveyNamespace(ctx context.Context, namespace string) (*namesp
 			return nil, err
 		}
 		made.version += fmt.Sprintf("%s/%d ", known.uid, known.generation)
+		if ns == of {
+			made.soaked = known.soaked
+		}
 	}
 	s.namespaces[namespace] = made
 	return made, nil

@@ -90,6 +90,17 @@ type DefaultsRolloutStatus struct {
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:number"}
 	Wave int32 `json:"wave,omitempty"`
+
+	// soakedWave is the number of the latest wave whose soak has ended; 0 before the first.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:number"}
+	SoakedWave int32 `json:"soakedWave,omitempty"`
+
+	// soakedSeconds is the soak in seconds by which soakedWave has ended. A longer soak that is stated later counts for later waves.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:number"}
+	SoakedSeconds int64 `json:"soakedSeconds,omitempty"`
 }
 
 // WaveInUse is the status of a resource about the wave in which it took its defaults.

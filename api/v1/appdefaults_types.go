@@ -92,7 +92,7 @@ type AppDefaultsStatus struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Failed []FailedDefaults `json:"failed,omitempty"`
 
-	// lastValid is the last valid spec, compressed. It is in force while the present spec is invalid.
+	// lastValid is the last valid spec, compressed, or the spec in force if none was recorded. It is in force while the present spec is invalid.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status,xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	LastValid string `json:"lastValid,omitempty"`

@@ -1,5 +1,6 @@
-// Package waves decides which resources take changed defaults next. Decide is pure: it follows from the records on the workloads and from the
-// statuses of the resources alone, so that each leader makes the same decision. Grants hands the decision to the reconciles of the resources.
+// Package waves decides which resources take changed defaults next. Decide is pure: it follows from the records on the workloads, the statuses of the
+// resources, and the waves that the status of the AppDefaults has, so that each leader makes the same decision. Grants hands the decision to the reconciles of
+// the resources.
 package waves
 
 import (
@@ -69,6 +70,14 @@ type Rollout struct {
 	Pending bool
 	// Latest is the number of the latest wave, also of other defaults: the next one has a higher number.
 	Latest int32
+	// Soaked is the latest wave whose soak has ended, by an earlier decision.
+	Soaked Soaked
+}
+
+// Soaked is a wave whose soak has ended, and the soak by which it has: a longer soak, stated later, does not count for that wave, nor for the waves before.
+type Soaked struct {
+	Wave int32
+	Soak time.Duration
 }
 
 // Decision is the decision on a rollout.
@@ -81,6 +90,8 @@ type Decision struct {
 	// Stalled are the resources of waves that have stalled: no wave begins. Busy are the resources of the latest wave that are not ready yet, or
 	// have not been ready for the soak. Late are the resources of Stalled whose time for the soak is over, without a failure.
 	Stalled, Late, Busy []ID
+	// Soaked is the latest wave whose soak has ended, by this decision or an earlier one.
+	Soaked Soaked
 	// Skipped are the resources without the present defaults that are left out for now.
 	Skipped []ID
 	// Current and Rest are the numbers of resources with the present defaults and without. Waiting is the number of the latter that a later wave has.
@@ -103,7 +114,7 @@ const (
 // soak. Resources that earlier defaults have made not ready come first, and count: with the new ones, at most Size are not ready. Resources that have
 // stalled with a change of their own come last.
 func Decide(r *Rollout) Decision {
-	made := Decision{}
+	made := Decision{Soaked: r.Soaked}
 	for i := range r.Members {
 		m := &r.Members[i]
 		if made.Wave = max(made.Wave, m.Granted); m.Current {
@@ -146,6 +157,9 @@ func Decide(r *Rollout) Decision {
 	made.Waiting = len(out) + len(ready) + len(broken)
 	if len(made.Stalled)+len(made.Busy) > 0 || r.Pending {
 		return made
+	}
+	if made.Wave > r.Soaked.Wave {
+		made.Soaked = Soaked{Wave: made.Wave, Soak: r.Soak}
 	}
 	made.Take = append(r.firstIDs(out, r.Size), r.firstIDs(ready, r.Size-len(out))...)
 	if len(made.Take) == 0 && len(broken) > 0 {
@@ -222,9 +236,18 @@ func (r *Rollout) hasOwnTrouble(m *Member) bool {
 	return m.RolledBackOwn || m.Stalled && m.Refuses && r.hadSoaked(m)
 }
 
+// soakOf returns the soak of a resource: of the grant that it has, or of the wave in which it took its defaults.
+func (r *Rollout) soakOf(m *Member) time.Duration {
+	if m.Granted == 0 && m.Wave > 0 && m.Wave <= r.Soaked.Wave {
+		return min(r.Soak, r.Soaked.Soak)
+	}
+	return r.Soak
+}
+
 // hadSoaked reports whether a resource was ready for its soak, until long after it took its defaults.
 func (r *Rollout) hadSoaked(m *Member) bool {
-	return m.Reported && m.WasReady && m.ReadyFor >= r.Soak && m.ReadyUntil.After(m.TakenAt.Add(r.Soak+failTime)) && !m.ReadyUntil.After(r.Now.Add(maxSkew))
+	soak := r.soakOf(m)
+	return m.Reported && m.WasReady && m.ReadyFor >= soak && m.ReadyUntil.After(m.TakenAt.Add(soak+failTime)) && !m.ReadyUntil.After(r.Now.Add(maxSkew))
 }
 
 // isLate reports whether the time of a resource of the latest wave for its soak is over, or the time to take the defaults.
@@ -255,9 +278,9 @@ func (r *Rollout) stuckLeft(m *Member) time.Duration {
 		since = m.GrantedAt
 	}
 	if since.After(r.Now.Add(maxSkew)) {
-		return r.Soak + stuckTime
+		return r.soakOf(m) + stuckTime
 	}
-	return max(0, since.Add(r.Soak+stuckTime).Sub(r.Now))
+	return max(0, since.Add(r.soakOf(m)+stuckTime).Sub(r.Now))
 }
 
 // isTakenOut reports whether a resource of a wave stops no rollout: a user has taken it out, or no wave can take it, and it was ready with its defaults. A resource that
@@ -279,7 +302,7 @@ func (r *Rollout) isOut(m *Member) bool {
 	case !m.Reported || !m.WasReady:
 		return true
 	}
-	return !m.Ready && !m.Since.After(m.TakenAt.Add(r.Soak+failTime))
+	return !m.Ready && !m.Since.After(m.TakenAt.Add(r.soakOf(m)+failTime))
 }
 
 // hasSoaked reports whether a resource with the present defaults has been ready for the soak since it took them. A later loss of readiness does not
@@ -299,7 +322,7 @@ func (r *Rollout) soakLeft(m *Member) time.Duration {
 			since = at
 		}
 	}
-	return max(0, since.Add(r.Soak).Sub(r.Now))
+	return max(0, since.Add(r.soakOf(m)).Sub(r.Now))
 }
 
 // firstIDs returns the IDs of the first n of some resources. The order is the same until the salt changes, and spreads the resources of a namespace over

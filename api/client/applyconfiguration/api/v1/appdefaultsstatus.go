@@ -28,7 +28,7 @@ type AppDefaultsStatusApplyConfiguration struct {
 	Pending *int32 `json:"pending,omitempty"`
 	// failed are resources that cannot take the present defaults, or have stalled since they took them in a wave; ten at most.
 	Failed []FailedDefaultsApplyConfiguration `json:"failed,omitempty"`
-	// lastValid is the last valid spec, compressed. It is in force while the present spec is invalid.
+	// lastValid is the last valid spec, compressed, or the spec in force if none was recorded. It is in force while the present spec is invalid.
 	LastValid                               *string `json:"lastValid,omitempty"`
 	DefaultsRolloutStatusApplyConfiguration `json:""`
 }
@@ -118,5 +118,21 @@ func (b *AppDefaultsStatusApplyConfiguration) WithSkipped(value int32) *AppDefau
 // If called multiple times, the Wave field is set to the value of the last call.
 func (b *AppDefaultsStatusApplyConfiguration) WithWave(value int32) *AppDefaultsStatusApplyConfiguration {
 	b.DefaultsRolloutStatusApplyConfiguration.Wave = &value
+	return b
+}
+
+// WithSoakedWave sets the SoakedWave field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SoakedWave field is set to the value of the last call.
+func (b *AppDefaultsStatusApplyConfiguration) WithSoakedWave(value int32) *AppDefaultsStatusApplyConfiguration {
+	b.DefaultsRolloutStatusApplyConfiguration.SoakedWave = &value
+	return b
+}
+
+// WithSoakedSeconds sets the SoakedSeconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SoakedSeconds field is set to the value of the last call.
+func (b *AppDefaultsStatusApplyConfiguration) WithSoakedSeconds(value int64) *AppDefaultsStatusApplyConfiguration {
+	b.DefaultsRolloutStatusApplyConfiguration.SoakedSeconds = &value
 	return b
 }

@@ -16,6 +16,10 @@ type DefaultsRolloutStatusApplyConfiguration struct {
 	Skipped *int32 `json:"skipped,omitempty"`
 	// wave is the number of the latest wave; 0 before the first. The numbers go on when the defaults change.
 	Wave *int32 `json:"wave,omitempty"`
+	// soakedWave is the number of the latest wave whose soak has ended; 0 before the first.
+	SoakedWave *int32 `json:"soakedWave,omitempty"`
+	// soakedSeconds is the soak in seconds by which soakedWave has ended. A longer soak that is stated later counts for later waves.
+	SoakedSeconds *int64 `json:"soakedSeconds,omitempty"`
 }
 
 // DefaultsRolloutStatusApplyConfiguration constructs a declarative configuration of the DefaultsRolloutStatus type for use with
@@ -37,5 +41,21 @@ func (b *DefaultsRolloutStatusApplyConfiguration) WithSkipped(value int32) *Defa
 // If called multiple times, the Wave field is set to the value of the last call.
 func (b *DefaultsRolloutStatusApplyConfiguration) WithWave(value int32) *DefaultsRolloutStatusApplyConfiguration {
 	b.Wave = &value
+	return b
+}
+
+// WithSoakedWave sets the SoakedWave field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SoakedWave field is set to the value of the last call.
+func (b *DefaultsRolloutStatusApplyConfiguration) WithSoakedWave(value int32) *DefaultsRolloutStatusApplyConfiguration {
+	b.SoakedWave = &value
+	return b
+}
+
+// WithSoakedSeconds sets the SoakedSeconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SoakedSeconds field is set to the value of the last call.
+func (b *DefaultsRolloutStatusApplyConfiguration) WithSoakedSeconds(value int64) *DefaultsRolloutStatusApplyConfiguration {
+	b.SoakedSeconds = &value
 	return b
 }
