@@ -157,11 +157,16 @@ func inWords(err error, verb, what, namespace string) error {
 	err = withoutObjects{err}
 	switch {
 	case apierrors.IsForbidden(err) && !apierrors.IsInvalid(err):
-		return fmt.Errorf("you may not %s %s%s; ask for this right, or see \"%s\": %w", verb, what, where, view.PluginCommand(namespace, "check"), err)
+		return fmt.Errorf("you may not %s %s%s%s: %w", verb, what, where, rightsHint(namespace), err)
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("there is no %s%s: %w", what, where, err)
 	}
 	return fmt.Errorf("%s %s%s: %w", verb, what, where, err)
+}
+
+// rightsHint is the end of a problem that a right of the user solves, in a namespace, or in all for an empty one.
+func rightsHint(namespace string) string {
+	return fmt.Sprintf("; ask for this right, or see %q", view.PluginCommand(namespace, "check"))
 }
 
 // withoutObjects is an answer of the API server without the objects that it repeats, which may have secrets in them.

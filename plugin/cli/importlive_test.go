@@ -200,7 +200,7 @@ func TestImportSharedService(t *testing.T) {
 	}
 }
 
-// TestImportWithoutRights imports from a namespace of which the user may not list one type: the App is printed, and the type is named.
+// TestImportWithoutRights imports from a namespace in which the user may not list one type: the App is printed, and the type is named.
 func TestImportWithoutRights(t *testing.T) {
 	for resource, kinds := range map[string]string{
 		"statefulsets": "StatefulSets", "daemonsets": "DaemonSets", "services": "Services", "horizontalpodautoscalers": "HorizontalPodAutoscalers",

@@ -31,6 +31,8 @@ type reader struct {
 	pulse     *pulse
 	// row returns the row of a resource in the list.
 	row func(*view.Resource) view.Row
+	// hint is the end of a problem that a right solves, empty for a viewer, whose readers have no rights of their own.
+	hint string
 }
 
 // ListResources implements ui.Reader.
@@ -103,12 +105,16 @@ func (r *root) uiCommand() *cobra.Command {
 
 // newReader returns the reader of the pages.
 func (o *uiOptions) newReader(c *clients) reader {
-	row := view.RowOf
 	c.isPage = true
 	if o.viewer {
-		row, c.most = view.PublicRow, maxShared
+		c.most = maxShared
+		return reader{c, &o.selection, newPulse(c), view.PublicRow, ""}
 	}
-	return reader{c, &o.selection, newPulse(c), row}
+	namespace := c.namespace
+	if o.allNamespaces {
+		namespace = ""
+	}
+	return reader{c, &o.selection, newPulse(c), view.RowOf, rightsHint(namespace)}
 }
 
 // servePages serves the pages until the context ends.

@@ -243,7 +243,7 @@ func newProposal(all *view.Plan, text string) *ui.Proposal {
 	restarts := all.CountRestarts()
 	return &ui.Proposal{
 		Text: text, Summary: all.Summary(), Rows: all.TableRows(),
-		Pods: int(restarts.Pods), Promoted: int(restarts.Promoted), Unknown: restarts.Unknown,
+		Pods: int(restarts.Pods), Promoted: int(restarts.Promoted), Unknown: restarts.Unknown, Paused: restarts.Paused,
 	}
 }
 

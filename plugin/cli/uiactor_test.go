@@ -89,11 +89,13 @@ func TestProposedRestarts(t *testing.T) {
 		plan     plan.Plan
 		unknown  string
 		promoted int
+		paused   int
 	}{
 		"complete":     {plan: plan.Plan{}},
 		"incomplete":   {plan: plan.Plan{Incomplete: true}, unknown: "not all was answered in time"},
 		"a tier waits": {plan: plan.Plan{Problem: &plan.Problem{Reason: appv1.ReasonDependencyNotReady, Message: "db"}}, unknown: "DependencyNotReady: db"},
 		"a canary":     {plan: plan.Plan{Objects: []plan.Object{canary}}, promoted: 4},
+		"paused":       {plan: plan.Plan{Paused: true, Objects: []plan.Object{canary}}, promoted: 4, paused: 1},
 	} {
 		f := newFakeServer(t, map[string]runtime.Object{"apps/web": &appv1.App{ObjectMeta: objectMeta("web")}})
 		f.answer = func(q *http.Request, _ string) runtime.Object {
@@ -112,7 +114,7 @@ func TestProposedRestarts(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, p := range []*ui.Proposal{byAction, byText} {
-			if p.Unknown != c.unknown || p.Promoted != c.promoted || p.Pods != 0 {
+			if p.Unknown != c.unknown || p.Promoted != c.promoted || p.Paused != c.paused || p.Pods != 0 {
 				t.Errorf("%s: %+v", name, p)
 			}
 		}

@@ -30,7 +30,7 @@ const (
 
 // FollowTopic implements ui.Follower.
 func (r reader) FollowTopic(ctx context.Context, topic ui.Topic, changed func()) ui.Feed {
-	f := &feed{ctx: ctx, clients: r.clients, changed: changed}
+	f := &feed{ctx: ctx, clients: r.clients, hint: r.hint, changed: changed}
 	go f.feelPulse(r.pulse)
 	if topic.Name == "" {
 		f.followAll(r.selection, r.row)
@@ -44,6 +44,8 @@ func (r reader) FollowTopic(ctx context.Context, topic ui.Topic, changed func())
 type feed struct {
 	ctx     context.Context //nolint:containedctx // It ends the feed.
 	clients *clients
+	// hint is the end of a problem that a right solves.
+	hint    string
 	changed func()
 	// rows are the rows of each kind, for the list.
 	rows []rowsOf
@@ -69,11 +71,23 @@ type part struct {
 	kinds, namespace string
 	// required is true if there is nothing to follow without it.
 	required bool
-	// missing is why the objects cannot be listed, unwatched why they cannot be watched. away is the time since when there is no answer.
+	// missing is why the objects cannot be listed, unwatched why they cannot be watched. forbidden is true if a right to list them is missing. away is the
+	// time since when there is no answer.
 	missing, unwatched string
+	forbidden          bool
 	away               time.Time
-	// listed is true once the objects have been listed, and until they cannot be listed any longer.
-	listed bool
+	// listed is true once the objects have been listed, and until they cannot be listed any longer. refusals is how many lists in a row were refused.
+	listed   bool
+	refusals int
+}
+
+// noteRefusal notes that the API server refuses to list a part. A server that has just started refuses all lists until it has read the rights: a part that is
+// listed is missing after the second refusal in a row alone.
+func (p *part) noteRefusal(err error) {
+	p.away = time.Time{}
+	if p.refusals++; p.refusals > 1 || !p.listed {
+		p.missing, p.forbidden, p.listed = pageRefusal(err, p.namespace), apierrors.IsForbidden(err), false
+	}
 }
 
 // watcher lists and watches the objects of a type in a namespace.
@@ -127,7 +141,7 @@ func (f *feed) pauseOf(p *part) time.Duration {
 	case now.missing != "" && now.required:
 		f.changed() // No event reports a change.
 		return pollPause
-	case now.missing != "", now.unwatched != "":
+	case now.refusals > 0, now.missing != "", now.unwatched != "":
 		return pollPause
 	}
 	return retryPause / 2
@@ -152,7 +166,7 @@ func (f *feed) noteAnswer(ctx context.Context, p *part, watched bool, err error)
 	case ctx.Err() != nil:
 	case err == nil:
 		f.changePart(p, func() {
-			f.heard, p.away, p.missing = time.Now(), time.Time{}, ""
+			f.heard, p.away, p.missing, p.refusals = time.Now(), time.Time{}, "", 0
 			if watched {
 				p.unwatched = ""
 			}
@@ -162,11 +176,11 @@ func (f *feed) noteAnswer(ctx context.Context, p *part, watched bool, err error)
 			p.away, p.unwatched = time.Time{}, strings.Replace(pageRefusal(err, p.namespace), "list", "watch", 1)
 		})
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err) && !watched:
-		f.changePart(p, func() { p.away, p.missing, p.listed = time.Time{}, pageRefusal(err, p.namespace), false })
+		f.changePart(p, func() { p.noteRefusal(err) })
 	case apierrors.IsGone(err), apierrors.IsResourceExpired(err), apierrors.IsInvalid(err), apierrors.IsNotFound(err), apierrors.IsBadRequest(err):
 	default:
 		f.changePart(p, func() {
-			if !p.away.IsZero() {
+			if p.refusals = 0; !p.away.IsZero() {
 				return
 			}
 			if p.away = time.Now(); !f.silent.IsZero() { // A watch notices the end of its connection later than the pulse.
@@ -199,11 +213,12 @@ func (f *feed) State() ui.State {
 	return s
 }
 
-// ListResources implements ui.Feed. A kind that cannot be listed any longer has no rows; those of before stay in its store.
+// ListResources implements ui.Feed. A kind that cannot be listed any longer has no rows; its earlier rows stay in its store.
 func (f *feed) ListResources() (*view.List, error) {
 	f.mu.Lock()
 	var missing []view.Missing
 	var reasons []string
+	hint := ""
 	var shown []rowsOf
 	known := true
 	for _, of := range f.rows {
@@ -214,6 +229,9 @@ func (f *feed) ListResources() (*view.List, error) {
 			continue
 		}
 		missing = append(missing, view.Missing{Kinds: p.kinds, Why: p.missing})
+		if p.forbidden {
+			hint = f.hint
+		}
 		if !slices.Contains(reasons, p.missing) {
 			reasons = append(reasons, p.missing)
 		}
@@ -223,7 +241,7 @@ func (f *feed) ListResources() (*view.List, error) {
 	case !known:
 		return nil, nil
 	case len(shown) == 0:
-		return nil, fmt.Errorf("%w: %s", ui.ErrNoKind, strings.Join(reasons, "; "))
+		return nil, fmt.Errorf("%w: %s%s", ui.ErrNoKind, strings.Join(reasons, "; "), hint)
 	}
 	var rows []view.Row
 	for _, of := range shown {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -123,10 +124,11 @@ func TestAnswers(t *testing.T) {
 }
 
 // TestLostRights lists the resources, and then takes rights, the connection and a kind away and gives them back: only rows of what may be listed are
-// shown, those of before stay while there is no answer, and without any kind the reason is.
+// shown, those of before stay while there is no answer, and without any kind the reason is. A server that has just started refuses all lists for a
+// moment: one refusal of what was listed takes no row away, and the next list is as late as that of a kind without the right.
 func TestLostRights(t *testing.T) {
 	gr := schema.GroupResource{Group: appv1.GroupVersion.Group, Resource: "apps"}
-	forbidden := apierrors.NewForbidden(gr, "", errors.New("no right"))
+	forbidden, notFound := apierrors.NewForbidden(gr, "", errors.New("no right")), apierrors.NewNotFound(gr, "")
 	f := &feed{ctx: t.Context(), changed: func() {}}
 	for _, kinds := range []string{"Apps", "Tasks"} {
 		rows, p := newStore(func(obj runtime.Object) view.Row {
@@ -137,7 +139,13 @@ func TestLostRights(t *testing.T) {
 		f.rows, f.parts = append(f.rows, rowsOf{rows, p}), append(f.parts, p)
 	}
 	answer := func(at int, watched bool, err error) func() {
-		return func() { _ = f.noteAnswer(t.Context(), f.rows[at].part, watched, err) }
+		return func() {
+			p := f.rows[at].part
+			_ = f.noteAnswer(t.Context(), p, watched, err)
+			if pause := f.pauseOf(p); (apierrors.IsForbidden(err) || apierrors.IsNotFound(err)) && pause != pollPause {
+				t.Errorf("%v: the pause is %s", err, pause)
+			}
+		}
 	}
 	list := func(at int, name string) func() {
 		return func() {
@@ -160,12 +168,21 @@ func TestLostRights(t *testing.T) {
 		{"both", list(1, "task"), "app task"},
 		{"no connection any longer", answer(0, true, io.ErrUnexpectedEOF), "app task"},
 		{"no right to watch", answer(0, true, forbidden), "app task"},
+		{"a refusal", answer(0, false, forbidden), "app task"},
 		{"no right to list", answer(0, false, forbidden), "task, not Apps"},
 		{"no connection without the right", answer(0, false, io.ErrUnexpectedEOF), "task, not Apps"},
-		{"no such kind either", answer(1, false, apierrors.NewNotFound(gr, "")), noKind + "you may not list them in shop; the cluster does not have the kind"},
+		{"a kind that is not found", answer(1, false, notFound), "task, not Apps"},
+		{"no such kind either", answer(1, false, notFound), noKind + "you may not list them in shop; the cluster does not have the kind"},
 		{"no right for both", answer(1, false, forbidden), noKind + "you may not list them in shop"},
 		{"the right again, before the answer is read", answer(0, false, nil), unknown},
+		{"a refusal before the answer is read", answer(0, false, forbidden), noKind + "you may not list them in shop"},
 		{"the right again", list(0, "new"), "new, not Tasks"},
+		{"a server that has just started", answer(0, false, forbidden), "new, not Tasks"},
+		{"the same server a moment later", answer(0, true, nil), "new, not Tasks"},
+		{"another server that has just started", answer(0, false, forbidden), "new, not Tasks"},
+		{"its end", answer(0, false, io.ErrUnexpectedEOF), "new, not Tasks"},
+		{"its next start", answer(0, false, forbidden), "new, not Tasks"},
+		{"its list", list(0, "newer"), "newer, not Tasks"},
 	} {
 		step.do()
 		found, err := f.ListResources()
@@ -188,6 +205,47 @@ func TestLostRights(t *testing.T) {
 		}
 		if got != step.want {
 			t.Errorf("%s: %q, want %q", step.what, got, step.want)
+		}
+	}
+}
+
+// TestHintWithoutRights follows the list where no kind can be listed: the page of a user ends with the same hint as when it is opened, in the namespace of
+// the page, unless no right is lacking. The pages of a viewer have a hint of their own.
+func TestHintWithoutRights(t *testing.T) {
+	t.Parallel()
+	gr := schema.GroupResource{Group: appv1.GroupVersion.Group, Resource: "apps"}
+	forbidden, notFound := status(apierrors.NewForbidden(gr, "", errors.New("no right"))), status(apierrors.NewNotFound(gr, ""))
+	for name, c := range map[string]struct {
+		options uiOptions
+		answer  *metav1.Status
+		want    string
+	}{
+		"a namespace":    {uiOptions{}, forbidden, `you may not list them in shop; ask for this right, or see "kubectl happ check -n shop"`},
+		"all namespaces": {uiOptions{selection: selection{allNamespaces: true}}, forbidden, `you may not list them in all namespaces; ask for this right, or see "kubectl happ check"`},
+		"a viewer":       {uiOptions{selection: selection{allNamespaces: true}, viewer: true}, forbidden, "you may not list them in all namespaces"},
+		"no kinds":       {uiOptions{}, notFound, "the cluster does not have the kind"},
+	} {
+		server := newFakeServer(t, nil)
+		server.answer = func(*http.Request, string) runtime.Object { return c.answer }
+		from := c.options.newReader(server.clients(t))
+		news := make(chan struct{}, 1)
+		feed := from.FollowTopic(t.Context(), ui.Topic{}, func() {
+			select {
+			case news <- struct{}{}:
+			default:
+			}
+		})
+		err := error(nil)
+		for err == nil {
+			<-news
+			_, err = feed.ListResources()
+		}
+		if want := ui.ErrNoKind.Error() + ": " + c.want; err.Error() != want {
+			t.Errorf("%s: %q, want %q", name, err, want)
+		}
+		_, hint, _ := strings.Cut(c.want, "; ")
+		if _, err := from.ListResources(t.Context()); !c.options.viewer && c.answer == forbidden && !strings.Contains(err.Error(), hint) {
+			t.Errorf("%s: a page that is opened has another hint than %q: %v", name, c.want, err)
 		}
 	}
 }

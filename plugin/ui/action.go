@@ -68,9 +68,11 @@ type Proposal struct {
 	// Text is the plan, in lines, Summary the effects in a sentence, Rows the objects and fields.
 	Text, Summary string
 	Rows          []view.PlanRow
-	// Pods is how many pods restart, Promoted how many once a canary is promoted. Unknown is why there may be more, empty if all are known.
+	// Pods is how many pods restart, Promoted how many once a canary is promoted. Unknown is why there may be more, empty if all are known. Paused is how
+	// many resources have to be resumed before any pod restarts, 0 if a pod may restart at once.
 	Pods, Promoted int
 	Unknown        string
+	Paused         int
 	// To is the version that runs afterwards, empty if the action does not choose one. Command is the same as a command line.
 	To, Command string
 	// Blocked is the obstacle to the change, empty without one.
@@ -304,8 +306,9 @@ func (s *Server) performAction(w http.ResponseWriter, r *http.Request) {
 // is carried out to its end.
 func (s *Server) performOnce(r *http.Request, a Action, version string) error {
 	secret, _ := s.sessionSecret(r)
-	return s.sessions.submitForm(r.Context(), secret, strings.Join([]string{r.URL.Path, a.Value, version}, "\n"), func() error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), s.options.ActionWait)
+	form := strings.Join([]string{r.URL.Path, a.Value, version}, "\n")
+	return s.sessions.submitForm(r.Context(), secret, form, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.ActionWait)
 		defer cancel()
 		return s.options.Actor.PerformAction(ctx, a, version)
 	})

@@ -35,7 +35,7 @@ type Feed interface {
 	ListResources() (*view.List, error)
 }
 
-// ErrNoKind is the error for a list of which no kind can be listed.
+// ErrNoKind is the error for a list without a kind that can be listed.
 var ErrNoKind = errors.New("none of the kinds can be listed")
 
 // State is how the cluster is followed.
@@ -53,7 +53,7 @@ type State struct {
 func (s State) connection() connection {
 	if !s.Away.IsZero() {
 		since := s.Away.UTC().Truncate(time.Second)
-		return connection{Since: &since}
+		return connection{Since: &since, Text: "No connection to the cluster since " + since.Format(time.TimeOnly) + " UTC. What you see is of then."}
 	}
 	if len(s.Polled) == 0 {
 		return connection{Connected: true}

@@ -54,6 +54,12 @@ func TestRestartSentence(t *testing.T) {
 		"2 pods restart, and 4 once the canary is promoted.":                                      {Pods: 2, Promoted: 4},
 		"It is not known how many pods restart: not all was answered in time.":                    {Unknown: "not all was answered in time"},
 		"It is not known how many pods restart, at least 2: not all was answered in time.":        {Unknown: "not all was answered in time", Pods: 2, Promoted: 1},
+		"2 pods restart once it is resumed.":                                                      {Pods: 2, Paused: 1},
+		"2 pods restart once they are resumed.":                                                   {Pods: 2, Paused: 2},
+		"2 pods restart once they are resumed, and 4 once the canary is promoted.":                {Pods: 2, Promoted: 4, Paused: 2},
+		"No pod restarts until it is resumed and the canary is promoted: then 4 pods restart.":    {Promoted: 4, Paused: 1},
+		"It is not known how many pods restart once it is resumed, at least 2: no answer.":        {Unknown: "no answer", Pods: 2, Paused: 1},
+		"No pod restarts while something is in the way.":                                          {Unknown: "Forbidden: no right", Blocked: "Forbidden: no right", Pods: 2, Paused: 1},
 		"It is not known how many pods restart: DependencyNotReady: &lt;b&gt;db&lt;/b&gt; waits.": {Unknown: "DependencyNotReady: <b>db</b> waits"},
 	} {
 		text, err := executeTemplate("restarts", &p)

@@ -40,14 +40,14 @@ type session struct {
 	writes      int
 	// note is a message for the next request of the page noted.
 	note, noted string
-	// last is the form that was carried out last, nil for none, and for one that has failed.
+	// last is the form that was carried out last, nil for none, and for a failed form.
 	last *submission
 }
 
 // submission is a form that is carried out once.
 type submission struct {
 	form string
-	// done is closed once the form is carried out, with the result err.
+	// done is closed once the form is carried out, with the result err, which nothing reads before then.
 	done chan struct{}
 	err  error
 	// over is until when the same form counts as this one, zero while it is carried out.
@@ -168,8 +168,8 @@ func (s *sessions) takeNote(secret, page string) string {
 }
 
 // submitForm carries out a form of a session, and returns the result. The same form sent again meanwhile, or within repeatTime after a success, gets the
-// result of the first one: a second click does nothing.
-func (s *sessions) submitForm(ctx context.Context, secret, form string, perform func() error) error {
+// result of the first one: a second click does nothing. The result of a panic is ErrUnclear.
+func (s *sessions) submitForm(ctx context.Context, secret, form string, perform func(context.Context) error) error {
 	s.mu.Lock()
 	known := s.all[sha256.Sum256([]byte(secret))]
 	if known == nil { // The session has just ended.
@@ -184,16 +184,18 @@ func (s *sessions) submitForm(ctx context.Context, secret, form string, perform 
 			return fmt.Errorf("%w: %w", ErrUnclear, ctx.Err())
 		}
 	}
-	submitted := &submission{form: form, done: make(chan struct{})}
+	submitted := &submission{form: form, done: make(chan struct{}), err: ErrUnclear}
 	known.last = submitted
 	s.mu.Unlock()
-	err := perform()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	submitted.err, submitted.over = err, s.now().Add(repeatTime)
-	close(submitted.done)
-	if err != nil && known.last == submitted {
-		known.last = nil
-	}
-	return err
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		submitted.over = s.now().Add(repeatTime)
+		close(submitted.done)
+		if submitted.err != nil && known.last == submitted {
+			known.last = nil
+		}
+	}()
+	submitted.err = perform(ctx)
+	return submitted.err
 }

@@ -1,10 +1,13 @@
 package ui
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -52,4 +55,44 @@ func TestSessionsAreReplaced(t *testing.T) {
 		t.Errorf("a browser with a session: %d", status)
 	}
 	check("a browser with a session", secrets[0], secrets[5])
+}
+
+// TestFormThatPanics submits a form whose action panics, and submits it again meanwhile and afterwards: the first repetition learns that the result is
+// unclear, and the second one is carried out.
+func TestFormThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := listen(t, newFake())
+		defer s.end()
+		secret := login(t, s)
+		submit := func(perform func() error) error {
+			return s.sessions.submitForm(t.Context(), secret, "restart", func(context.Context) error { return perform() })
+		}
+		panicked, meanwhile := make(chan any, 1), make(chan error, 1)
+		go func() {
+			defer func() { panicked <- recover() }()
+			_ = submit(func() error {
+				go func() {
+					meanwhile <- submit(func() error { return nil })
+				}()
+				<-time.After(time.Second) // The repetition waits for the result by then.
+				panic("a defect")
+			})
+		}()
+		if got := <-panicked; got != "a defect" {
+			t.Errorf("the panic is %v", got)
+		}
+		synctest.Wait()
+		select {
+		case err := <-meanwhile:
+			if !errors.Is(err, ErrUnclear) {
+				t.Errorf("the repetition gets %v, want %v", err, ErrUnclear)
+			}
+		default:
+			t.Fatal("the repetition waits after the panic")
+		}
+		done := 0
+		if err := submit(func() error { done++; return nil }); err != nil || done != 1 {
+			t.Errorf("the form is carried out %d times afterwards: %v", done, err)
+		}
+	})
 }

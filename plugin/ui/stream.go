@@ -47,7 +47,8 @@ type connection struct {
 	Connected bool `json:"connected"`
 	// Since is since when there is no connection. The program of the page has the words for it, with the time in the zone of the reader.
 	Since *time.Time `json:"since,omitempty"`
-	// Text is the message on a connection by which something is not watched, empty otherwise.
+	// Text is the message on a connection that is lost, or by which something is not watched, empty otherwise. The program of a page that was opened before
+	// an upgrade of the server shows it also for a lost connection.
 	Text string `json:"text"`
 }
 

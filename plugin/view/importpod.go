@@ -96,7 +96,7 @@ func (i *importing) lastVariables(c *corev1.Container) []corev1.EnvVar {
 	return kept
 }
 
-// refersTo reports whether the kubelet replaces a reference to a variable in the value of another one: $$ stands for $.
+// refersTo reports whether the kubelet replaces a reference to a variable in the value of another one: $$ means $.
 func refersTo(value, name string) bool {
 	return strings.Contains(strings.ReplaceAll(value, "$$", ""), "$("+name+")")
 }
@@ -174,7 +174,7 @@ func (i *importing) hasHostPorts() bool {
 	return slices.ContainsFunc(i.from.Deployment.Spec.Template.Spec.Containers[0].Ports, func(p corev1.ContainerPort) bool { return isHostPort(&p) })
 }
 
-// replacesPorts reports whether the patch has all ports of the main container, and replaces those of the App: a patch finds a port by its number
+// replacesPorts reports whether the patch has all ports of the main container, and replaces the ports of the App: a patch finds a port by its number
 // alone, so of two ports of one number, one for TCP and one for UDP, only one would be left.
 func (i *importing) replacesPorts() bool {
 	numbers := map[int32]corev1.Protocol{}

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 
 	"huolala.cn/app-operator/api/plan"
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -249,11 +250,11 @@ func TestPlanRows(t *testing.T) {
 	}
 }
 
-// TestCountRestarts sums up the pods that plans replace: now, once a canary is promoted, and as far as that is known.
+// TestCountRestarts sums up the pods that plans replace: now, once a canary is promoted, once all of the resources are resumed, and as far as that is known.
 func TestCountRestarts(t *testing.T) {
 	restart := plan.Object{Kind: "Deployment", Action: plan.Changed, Pods: &plan.Pods{Replaced: true, Running: 2, Wanted: 2}}
 	canary := plan.Object{Kind: "Deployment", Action: plan.Created, Pods: &plan.Pods{Canary: true, Running: 4, Wanted: 1}}
-	problem := func(reason string) *plan.Problem { return &plan.Problem{Reason: reason, Message: "db is not ready"} }
+	problem := func(reason string) *plan.Problem { return &plan.Problem{Reason: reason, Message: "db is not ready."} }
 	for name, c := range map[string]struct {
 		plans []*plan.Plan
 		want  CountedRestarts
@@ -262,10 +263,22 @@ func TestCountRestarts(t *testing.T) {
 		"two":             {[]*plan.Plan{{Objects: []plan.Object{restart}}, {Objects: []plan.Object{restart}}}, CountedRestarts{Pods: 4}},
 		"a canary":        {[]*plan.Plan{{Objects: []plan.Object{canary}}, {Objects: []plan.Object{restart}}}, CountedRestarts{Pods: 2, Promoted: 4}},
 		"incomplete":      {[]*plan.Plan{{Incomplete: true}}, CountedRestarts{Unknown: "not all was answered in time"}},
-		"incomplete, one": {[]*plan.Plan{{}, {Incomplete: true, Objects: []plan.Object{restart}}}, CountedRestarts{Pods: 2, Unknown: "not all was answered in time"}},
-		"a tier waits":    {[]*plan.Plan{{Problem: problem(appv1.ReasonDependencyNotReady)}, {}}, CountedRestarts{Unknown: "DependencyNotReady: db is not ready"}},
-		"held":            {[]*plan.Plan{{Problem: problem(appv1.ReasonHeld)}}, CountedRestarts{}},
-		"rolled back":     {[]*plan.Plan{{Problem: problem(appv1.ReasonRolledBack)}}, CountedRestarts{}},
+		"incomplete, one": {[]*plan.Plan{{}, {Incomplete: true, Kind: "App", Name: "web", Objects: []plan.Object{restart}}}, CountedRestarts{Pods: 2, Unknown: "App web: not all was answered in time"}},
+		"a tier waits":    {[]*plan.Plan{{Problem: problem(appv1.ReasonDependencyNotReady)}}, CountedRestarts{Unknown: "DependencyNotReady: db is not ready"}},
+		"a tier, and one that is incomplete": {
+			[]*plan.Plan{{}, {Kind: "App", Name: "web", Problem: problem(appv1.ReasonDependencyNotReady)}, {Kind: "App", Name: "api", Incomplete: true}},
+			CountedRestarts{Unknown: "App web: DependencyNotReady: db is not ready"},
+		},
+		"held":                    {[]*plan.Plan{{Problem: problem(appv1.ReasonHeld)}}, CountedRestarts{}},
+		"rolled back":             {[]*plan.Plan{{Problem: problem(appv1.ReasonRolledBack)}}, CountedRestarts{}},
+		"paused":                  {[]*plan.Plan{{Paused: true, Objects: []plan.Object{restart}}}, CountedRestarts{Pods: 2, Paused: 1}},
+		"paused, and a canary":    {[]*plan.Plan{{Paused: true, Objects: []plan.Object{canary}}}, CountedRestarts{Promoted: 4, Paused: 1}},
+		"paused, and incomplete":  {[]*plan.Plan{{Paused: true, Incomplete: true}}, CountedRestarts{Unknown: "not all was answered in time", Paused: 1}},
+		"paused, without a pod":   {[]*plan.Plan{{Paused: true}}, CountedRestarts{}},
+		"both paused":             {[]*plan.Plan{{Paused: true, Objects: []plan.Object{restart}}, {Paused: true, Objects: []plan.Object{canary}}}, CountedRestarts{Pods: 2, Promoted: 4, Paused: 2}},
+		"one paused, one stays":   {[]*plan.Plan{{Paused: true, Objects: []plan.Object{restart}}, {}}, CountedRestarts{Pods: 2, Paused: 1}},
+		"one paused of two":       {[]*plan.Plan{{Paused: true, Objects: []plan.Object{restart}}, {Objects: []plan.Object{restart}}}, CountedRestarts{Pods: 4}},
+		"one paused, one unknown": {[]*plan.Plan{{Paused: true, Objects: []plan.Object{restart}}, {Kind: "App", Name: "api", Incomplete: true}}, CountedRestarts{Pods: 2, Unknown: "App api: not all was answered in time"}},
 	} {
 		if got := PlanOf(c.plans...).CountRestarts(); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
@@ -302,8 +315,8 @@ func TestRollout(t *testing.T) {
 	}
 }
 
-// TestRolloutOfOldPods has pods that are older than what is going on: a rollout back to a revision whose pods were kept, a larger number of pods before and
-// after the Deployment's controller has seen it, and pods that were lost.
+// TestRolloutOfOldPods has pods that are older than what is going on: a rollout back to a revision whose pods were kept, also after a failed rollout, a larger
+// number of pods before and after the Deployment's controller has seen it, and pods that were lost.
 func TestRolloutOfOldPods(t *testing.T) {
 	const week = 7 * 24 * time.Hour
 	progressing := func(reason string) appsv1.DeploymentCondition {
@@ -317,28 +330,45 @@ func TestRolloutOfOldPods(t *testing.T) {
 		// old is how many pods are ready since a week, and fresh are since when further pods are ready, in seconds.
 		old   int
 		fresh []int
-		want  *Rollout
+		// unready is since when the resource is not ready, written since when the Deployment has its template, unknown if it is zero.
+		unready, written time.Duration
+		want             *Rollout
 	}{
-		"back to kept pods": {progressing("ReplicaSetUpdated"), 2, 2, 2, []int{30}, &Rollout{
+		"back to kept pods": {progressing("ReplicaSetUpdated"), 2, 2, 2, []int{30}, time.Minute, 0, &Rollout{
 			Version: "1.17.0", Wanted: 6, Elapsed: time.Minute, Ready: []time.Duration{0, 0, 30 * time.Second},
 		}},
-		"a rate": {progressing("ReplicaSetUpdated"), 2, 1, 2, []int{40, 30, 20}, &Rollout{
+		"a rate": {progressing("ReplicaSetUpdated"), 2, 1, 2, []int{40, 30, 20}, time.Minute, 0, &Rollout{
 			Version: "1.17.0", Wanted: 6, Elapsed: time.Minute, Left: 20 * time.Second, Ready: []time.Duration{0, 0, 20 * time.Second, 30 * time.Second, 40 * time.Second},
 		}},
-		"no rate": {progressing("ReplicaSetUpdated"), 2, 1, 3, nil, &Rollout{
+		"no rate": {progressing("ReplicaSetUpdated"), 2, 1, 3, nil, time.Minute, 0, &Rollout{
 			Version: "1.17.0", Wanted: 6, Elapsed: time.Minute, Ready: []time.Duration{0, 0, 0},
 		}},
-		"before the first progress": {progressing("NewReplicaSetAvailable"), 2, 2, 1, nil, &Rollout{
+		"before the first progress": {progressing("NewReplicaSetAvailable"), 2, 2, 1, nil, time.Minute, 0, &Rollout{
 			Version: "1.17.0", Wanted: 6, Elapsed: time.Minute, Ready: []time.Duration{0},
 		}},
-		"scaled, not seen yet": {progressing("NewReplicaSetAvailable"), 1, 0, 2, nil, &Rollout{
+		"scaled, not seen yet": {progressing("NewReplicaSetAvailable"), 1, 0, 2, nil, time.Minute, 0, &Rollout{
 			Version: "1.17.0", Wanted: 6, Elapsed: time.Minute, Ready: []time.Duration{0, 0},
 		}},
-		"scaled":    {progressing("NewReplicaSetAvailable"), 2, 0, 2, []int{10}, nil},
-		"lost pods": {progressing("NewReplicaSetAvailable"), 2, 0, 5, nil, nil},
+		"back after two hours without success": {progressing("ReplicaSetUpdated"), 2, 1, 2, []int{40, 30, 20}, 2 * time.Hour, time.Minute, &Rollout{
+			Version: "1.17.0", Wanted: 6, Elapsed: time.Minute, Left: 20 * time.Second, Ready: []time.Duration{0, 0, 20 * time.Second, 30 * time.Second, 40 * time.Second},
+		}},
+		"back and forth while it is not ready": {progressing("ReplicaSetUpdated"), 2, 1, 1, []int{5400, 30}, 2 * time.Hour, time.Minute, &Rollout{
+			Version: "1.17.0", Wanted: 6, Elapsed: time.Minute, Ready: []time.Duration{0, 0, 30 * time.Second},
+		}},
+		"not ready after the change": {progressing("ReplicaSetUpdated"), 2, 1, 2, []int{30}, 50 * time.Second, time.Minute, &Rollout{
+			Version: "1.17.0", Wanted: 6, Elapsed: time.Minute, Ready: []time.Duration{0, 0, 30 * time.Second},
+		}},
+		"pods after the change": {progressing("ReplicaSetUpdated"), 2, 1, 0, []int{50, 30}, 2 * time.Hour, time.Minute, &Rollout{
+			Version: "1.17.0", Wanted: 6, Elapsed: 50 * time.Second, Ready: []time.Duration{0, 20 * time.Second},
+		}},
+		"a clock that is ahead": {progressing("ReplicaSetUpdated"), 2, 1, 0, []int{50, 30}, time.Minute, -time.Minute, &Rollout{
+			Version: "1.17.0", Wanted: 6, Elapsed: 50 * time.Second, Ready: []time.Duration{0, 20 * time.Second},
+		}},
+		"scaled":    {progressing("NewReplicaSetAvailable"), 2, 0, 2, []int{10}, time.Minute, 0, nil},
+		"lost pods": {progressing("NewReplicaSetAvailable"), 2, 0, 5, nil, time.Minute, 0, nil},
 	} {
 		s := cases()["progressing"]
-		s.Resource.Status.Conditions[0].LastTransitionTime = before(time.Minute)
+		s.Resource.Status.Conditions[0].LastTransitionTime = before(c.unready)
 		s.Pods = nil
 		for i := range c.old + len(c.fresh) + c.earlier {
 			set, since := "cart-7d9c4", week
@@ -356,6 +386,10 @@ func TestRolloutOfOldPods(t *testing.T) {
 		d.Status.Conditions, d.Status.ObservedGeneration = []appsv1.DeploymentCondition{c.condition}, c.seen
 		d.Status.UpdatedReplicas = int32(c.old + len(c.fresh))
 		d.Status.Replicas = int32(len(s.Pods))
+		if c.written != 0 {
+			template := &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:template":{}}}`)}
+			d.ManagedFields = []metav1.ManagedFieldsEntry{{Time: ptr.To(before(c.written)), FieldsV1: template}}
+		}
 		if diff := cmp.Diff(c.want, RolloutOf(s)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}

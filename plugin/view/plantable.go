@@ -67,7 +67,7 @@ func objectRows(o *plan.Object) []PlanRow {
 	return rows
 }
 
-// effectDoubt returns what is not known of the effect on an object, in words, empty if all of it is known.
+// effectDoubt returns the unknown part of the effect on an object, in words, empty for none.
 func effectDoubt(o *plan.Object) string {
 	switch {
 	case o.Unasked:
@@ -96,31 +96,51 @@ func podRows(o *plan.Object) []PlanRow {
 	return []PlanRow{row}
 }
 
-// CountedRestarts are the pods that the changes of a plan replace, and those that they replace once a canary is promoted. Unknown is why there may be
-// more of them, empty if all are known.
+// CountedRestarts are the pods that the changes of a plan replace, and the pods that they replace once a canary is promoted. Unknown is why there may be
+// more of them, empty if all are known. Paused is how many resources have to be resumed before any pod restarts, 0 if a pod may restart at once.
 type CountedRestarts struct {
 	Pods, Promoted int32
 	Unknown        string
+	Paused         int
 }
 
 // noteUnanswered is why a plan is incomplete.
 const noteUnanswered = "not all was answered in time"
 
-// CountRestarts returns the pods that the changes replace, of all resources.
+// CountRestarts returns the pods that the changes replace, of all resources, and the first reason why there may be more.
 func (p *Plan) CountRestarts() CountedRestarts {
 	counted := CountedRestarts{Pods: p.Restarts.Pods}
+	atOnce := false
 	for _, r := range p.Resources {
 		restarts, known := RestartsOf(r)
 		switch {
-		case !known && r.Incomplete:
-			counted.Unknown = noteUnanswered
-		case !known:
-			counted.Unknown = r.Problem.Reason + ": " + r.Problem.Message
+		case !known && counted.Unknown == "":
+			counted.Unknown = p.unknownReason(r)
 		case restarts.Promoted:
 			counted.Promoted += restarts.Pods
 		}
+		if known && restarts.Pods == 0 {
+			continue
+		}
+		counted.Paused++
+		atOnce = atOnce || !r.Paused
+	}
+	if atOnce {
+		counted.Paused = 0
 	}
 	return counted
+}
+
+// unknownReason returns why it is not known how many pods of a resource restart, without a period at the end. Among several resources, the reason names it.
+func (p *Plan) unknownReason(r *plan.Plan) string {
+	why := noteUnanswered
+	if !r.Incomplete {
+		why = strings.TrimRight(r.Problem.Reason+": "+r.Problem.Message, ". ")
+	}
+	if len(p.Resources) > 1 {
+		return r.Kind + " " + r.Name + ": " + why
+	}
+	return why
 }
 
 // Piece is a piece of a value. Differs is true if the other value does not have the piece.

@@ -67,7 +67,7 @@ func RestartsOf(p *plan.Plan) (restarts LaterRestarts, known bool) {
 	return LaterRestarts{Pods: p.ReplacedPods()}, true
 }
 
-// startsCanary reports whether a change creates or replaces the Deployment of a canary. Its running pods are those of before then.
+// startsCanary reports whether a change creates or replaces the Deployment of a canary. Its running pods are the pods of before then.
 func startsCanary(o *plan.Object) bool {
 	return o.Pods != nil && o.Pods.Canary && (o.Action == plan.Created || o.Action == plan.Recreated)
 }

@@ -37,7 +37,7 @@ func RolloutOf(s *Snapshot) *Rollout {
 		return nil
 	}
 	newest := &groups[at]
-	began := s.rolloutBegan(newest.pods)
+	began := s.rolloutBegan(newest)
 	r := &Rollout{Version: VersionOf(newest.image), Wanted: newest.wanted, Elapsed: s.Now.Sub(began)}
 	sooner := 0
 	for i := range newest.pods {
@@ -63,20 +63,34 @@ func (s *Snapshot) isRolledOut(groups []podGroup, newest *podGroup) bool {
 	return !earlier && slices.ContainsFunc(s.Deployments, func(d appsv1.Deployment) bool { return d.Name == newest.workload && health.LostPods(&d) })
 }
 
-// rolloutBegan returns when the rollout to pods began: when the first of them was created, or when the resource was ready for the last time if that is
-// later. A rollout back finds pods that were kept.
-func (s *Snapshot) rolloutBegan(pods []corev1.Pod) time.Time {
+// rolloutBegan returns when the rollout to the latest version began: when the first of its pods was created, or when the template of the workload was written
+// if that is later. A rollout back finds pods that were kept.
+func (s *Snapshot) rolloutBegan(newest *podGroup) time.Time {
 	began := s.Now
-	for i := range pods {
-		if created := pods[i].CreationTimestamp.Time; created.Before(began) {
+	for i := range newest.pods {
+		if created := newest.pods[i].CreationTimestamp.Time; created.Before(began) {
 			began = created
 		}
 	}
-	ready := meta.FindStatusCondition(s.Resource.Status.Conditions, appv1.ConditionReady)
-	if ready != nil && ready.LastTransitionTime.After(began) && ready.LastTransitionTime.Time.Before(s.Now) {
-		return ready.LastTransitionTime.Time
+	if written := s.templateWritten(newest.workload); written.After(began) && written.Before(s.Now) {
+		return written
 	}
 	return began
+}
+
+// templateWritten returns when the template of a workload was written. Without managed fields, it is about when the resource became unready, unless it was
+// unready before.
+func (s *Snapshot) templateWritten(workload string) time.Time {
+	at := slices.IndexFunc(s.Deployments, func(d appsv1.Deployment) bool { return d.Name == workload })
+	if at >= 0 {
+		if written := health.TemplateWritten(&s.Deployments[at]); !written.IsZero() {
+			return written
+		}
+	}
+	if ready := meta.FindStatusCondition(s.Resource.Status.Conditions, appv1.ConditionReady); ready != nil {
+		return ready.LastTransitionTime.Time
+	}
+	return time.Time{}
 }
 
 // readySince returns the time since which a pod is ready.
