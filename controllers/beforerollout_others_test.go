@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,8 +56,8 @@ func (w *world) latestJob() string {
 	return jobs[len(jobs)-1].Name
 }
 
-// TestCommandOnce returns to the present spec from an earlier revision, by the end of a hold and after a change of the Deployment by another
-// writer, such as kubectl rollout undo: the command of the present spec has succeeded, and does not run again.
+// TestCommandOnce returns to the present spec from an earlier revision, by the end of a hold, and after an edit of the Deployment and kubectl rollout undo, also
+// after a change that was taken back and without Jobs: the command of the present spec has succeeded, and does not run again.
 func TestCommandOnce(t *testing.T) {
 	forNames(t, heldKinds(), func(t *testing.T, name string) {
 		w := newCommandWorld(t, name)
@@ -77,7 +78,28 @@ func TestCommandOnce(t *testing.T) {
 		}
 		w.settle(name)
 		if n := len(w.jobs()); n != 2 || w.image() != "nginx:2" {
-			t.Errorf("after an undo, there are %d Jobs, and the Deployment runs %s", n, w.image())
+			t.Errorf("after an edit, there are %d Jobs, and the Deployment runs %s", n, w.image())
+		}
+		w.endCommand(name, commandSpecOf(name, "nginx:3"), batchv1.JobFailed)
+		w.setSpec(name, commandSpecOf(name, "nginx:2"))
+		w.settle(name)
+		for _, jobs := range []string{"all", "none"} {
+			if jobs == "none" {
+				for _, job := range w.jobs() {
+					w.remove(&job)
+				}
+			}
+			before := w.latestJob()
+			earlier := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "web-1"}}
+			if !w.read(earlier) {
+				t.Fatal("there is no ReplicaSet")
+			}
+			w.undo(earlier)
+			w.settle(name)
+			if w.latestJob() != before || w.image() != "nginx:2" {
+				t.Errorf("after an undo with %s of the Jobs, the latest Job is %q, and was %q, and the Deployment runs %s", jobs, w.latestJob(), before, w.image())
+			}
+			w.stands("after an undo", name, "Applied=True/Applied")
 		}
 	})
 }
@@ -128,24 +150,35 @@ func TestFailedCommandAndDefaults(t *testing.T) {
 	})
 }
 
-// TestCommandAndDeletedJobs has the command of a change fail, and that of the next one succeed, whose canary waits. The first Job is deleted: the canary
-// stays, and no command runs again.
+// TestCommandAndDeletedJobs has the command of a change end, and that of the next one succeed, whose canary waits. The Jobs are deleted one after the other,
+// as a janitor does: the canary stays, and no command runs again.
 func TestCommandAndDeletedJobs(t *testing.T) {
 	forNames(t, heldKinds(), func(t *testing.T, name string) {
-		w := newCommandWorld(t, name)
-		w.endCommand(name, commandAndCanary(name, "nginx:3"), batchv1.JobFailed)
-		w.endCommand(name, commandAndCanary(name, "nginx:4"), batchv1.JobComplete)
-		w.runs("the second command has succeeded", "nginx:2", "nginx:4")
-		jobs := w.jobs()
-		for i := range jobs[:len(jobs)-1] {
-			w.remove(&jobs[i])
-			w.settle(name)
+		for _, end := range []batchv1.JobConditionType{batchv1.JobFailed, batchv1.JobComplete} {
+			t.Run(string(end), func(t *testing.T) {
+				w := newCommandWorld(t, name)
+				w.endCommand(name, commandAndCanary(name, "nginx:3"), end)
+				w.endCommand(name, commandAndCanary(name, "nginx:4"), batchv1.JobComplete)
+				w.runs("the second command has succeeded", "nginx:2", "nginx:4")
+				uid := w.canary().UID
+				for left := len(w.jobs()) - 1; left >= 0; left-- {
+					w.remove(&w.jobs()[0])
+					w.settle(name)
+					w.runs("without the earlier Jobs", "nginx:2", "nginx:4")
+					if n := len(w.jobs()); n != left || w.canary().UID != uid {
+						t.Fatalf("there are %d Jobs, want %d, and the canary is the same: %t", n, left, w.canary().UID == uid)
+					}
+					w.stands("without the earlier Jobs", name, "Applied=False/Canary")
+				}
+				w.runCanary()
+				w.promoteCanary(name)
+				w.settle(name)
+				w.runs("promoted without Jobs", "nginx:4", "nginx:4")
+				if n := len(w.jobs()); n != 0 {
+					t.Errorf("after the promotion, there are %d Jobs", n)
+				}
+			})
 		}
-		w.runs("without the earlier Jobs", "nginx:2", "nginx:4")
-		if n := len(w.jobs()); n != 1 {
-			t.Errorf("there are %d Jobs", n)
-		}
-		w.stands("without the earlier Jobs", name, "Applied=False/Canary")
 	})
 }
 

@@ -239,30 +239,39 @@ func TestFlowContentKeepsTheVariablesOfOthers(t *testing.T) {
 }
 
 // TestAbortHoldsWithOtherContent aborts a canary whose content changed while it ran. The pods of before follow no content, so their record has none:
-// the abort holds until the content changes once more.
+// the abort holds until the content changes once more. A hold in between changes nothing of that.
 func TestAbortHoldsWithOtherContent(t *testing.T) {
 	const name = "App"
 	follow := func(spec string) string {
 		return strings.Replace(spec, "{", `{"configRollout":"OnChange","envFrom":[{"configMapRef":{"name":"settings"}}],`, 1)
 	}
-	w := newFollowing(t, name, flowSpec(name, "nginx:1", onePort))
-	w.setSpec(name, follow(canarySpecOf(name, "nginx:2", byHand)))
-	w.settle(name)
-	w.runs("the canary", "nginx:1", "nginx:2")
-	w.setLevel("debug")
-	w.settle(name) // The canary is replaced.
-	w.settle(name)
-	w.runs("the canary with other content", "nginx:1", "nginx:2")
-	w.annotate(name, appv1.AnnotationAbort, string(w.canary().UID))
-	w.settle(name)
-	w.runs("abort", "nginx:1", "")
-	w.settle(name)
-	w.readContent(false)
-	w.settle(name)
-	w.runs("after the abort", "nginx:1", "")
-	w.setLevel("trace")
-	w.settle(name)
-	w.runs("other content", "nginx:1", "nginx:2")
+	for _, hold := range []string{"", appv1.HoldLastGood, "web-1"} {
+		t.Run("hold "+hold, func(t *testing.T) {
+			w := newFollowing(t, name, flowSpec(name, "nginx:1", onePort))
+			w.run(name, w.replicaSet("web-1"))
+			w.settle(name)
+			w.setSpec(name, follow(canarySpecOf(name, "nginx:2", byHand)))
+			w.settle(name)
+			w.runs("the canary", "nginx:1", "nginx:2")
+			w.setLevel("debug")
+			w.settle(name) // The canary is replaced.
+			w.settle(name)
+			w.runs("the canary with other content", "nginx:1", "nginx:2")
+			w.annotate(name, appv1.AnnotationAbort, string(w.canary().UID))
+			w.settle(name)
+			w.runs("abort", "nginx:1", "")
+			w.settle(name)
+			w.readContent(false)
+			w.settle(name)
+			w.runs("after the abort", "nginx:1", "")
+			if hold != "" {
+				w.holdAndUnhold(name, hold)
+			}
+			w.setLevel("trace")
+			w.settle(name)
+			w.runs("other content", "nginx:1", "nginx:2")
+		})
+	}
 }
 
 // TestAbortOfContentHoldsOverARestart aborts a canary of other content alone. After a restart of the operator the content is not read at once, so

@@ -154,7 +154,7 @@ func (s *Deps) dryRun(ctx context.Context, k *kind, obj client.Object) (dryRun, 
 	paused := resumeResource(copied)
 	dry := *s
 	dry.Client, dry.Engine = apply.ReadOnly(s.Client), s.Engine.ReadOnly()
-	dry.Records, dry.Content = workload.NewRecords(), s.Content.Foresee()
+	dry.Records, dry.Content = s.Records.Foresee(), s.Content.Foresee()
 	dry.Mode, dry.Journal, dry.PodCauses = apply.DryRun, &workload.Journal{}, nil
 	held, release := s.answers.Hold(ctx)
 	defer release()

@@ -87,6 +87,7 @@ func newHolderInput(ud *appv1.UnitedDeployment) *workload.Input {
 	return &workload.Input{
 		Owner: ud, Kind: resource.KindUnitedDeployment, Name: ud.Spec.DeploymentName, Spec: resource.UnitedDeploymentSpec(ud),
 		Errs: validation.UnitedDeployment(ud), Paused: ud.Spec.Paused, Before: workload.Status{Workload: ud.Status.WorkloadStatus},
+		KeepsRendering: ud.Spec.Template != nil,
 	}
 }
 
@@ -109,7 +110,7 @@ func scaleConflict(ud *appv1.UnitedDeployment, seen *workload.Observed, elder st
 		return reconciler.Waiting(appv1.ReasonProgressing,
 			messageDeploymentOfEarlier, seen.Object.GetName(), controller.Kind)
 	}
-	held := validation.ScaleOwners{Controller: controller, OldestClaimant: elder, Autoscaler: seen.Autoscaler}
+	held := validation.ScaleOwners{Controller: controller, OldestClaimant: elder, Missing: seen.Object == nil, Autoscaler: seen.Autoscaler}
 	if message := validation.ScaleConflict(ud, held); message != "" {
 		return reconciler.Stalled(appv1.ReasonScaleConflict, "%s", message)
 	}
@@ -160,19 +161,20 @@ func (r *UnitedDeploymentReconciler) scaleExisting(ctx context.Context, ud *appv
 			done.Report.Pause, done.Report.PendingKey = reconciler.Pending, fmt.Sprintf("from %d pods", is)
 		}
 	default:
-		done.Seen, done.Report.Event, err = r.scaleDeployment(ctx, ud, seen)
+		done.Seen, done.Report, err = r.scaleDeployment(ctx, ud, seen)
 	}
 	if done.Seen.Deployment() == nil {
 		done.Status.Workload, done.Report.Pods = workload.MissingStatus(in, done.Seen, false)
 	} else {
 		done.Status.Workload, done.Report.Pods = workload.StatusOf(in, done.Seen, resource.BuildInputs{})
 	}
-	done.Report.RetryAfter = done.Report.Pods.Again
+	done.Report.RetryAfter = reconciler.MinRequeue(done.Report.RetryAfter, done.Report.Pods.Again)
 	return done, err
 }
 
-// scaleDeployment makes the Deployment's number of pods true. It returns the observation afterwards, and the content of the event.
-func (r *UnitedDeploymentReconciler) scaleDeployment(ctx context.Context, ud *appv1.UnitedDeployment, seen *workload.Observed) (*workload.Observed, reconciler.Event, error) {
+// scaleDeployment makes the Deployment's number of pods true. It returns the observation afterwards, and a report with the event and with when to try
+// again.
+func (r *UnitedDeploymentReconciler) scaleDeployment(ctx context.Context, ud *appv1.UnitedDeployment, seen *workload.Observed) (*workload.Observed, reconciler.Report, error) {
 	req := apply.ScaleRequest{
 		Owner: ud, Manager: resource.KindUnitedDeployment.FieldManager(), Deployment: seen.Deployment(), Replicas: ptr.Deref(ud.Spec.Replicas, 1),
 	}
@@ -180,12 +182,16 @@ func (r *UnitedDeploymentReconciler) scaleDeployment(ctx context.Context, ud *ap
 	if err == nil {
 		r.Journal.Note(&change)
 	}
-	var event reconciler.Event
+	after, report := seen.WithObject(change.Live), reconciler.Report{RetryAfter: change.RetryAfter}
 	if err == nil && change.Action != apply.Unchanged {
-		event.AddChanges(string(change.Action), fmt.Sprintf("%s %s %s from %d to %d", change.Action, change.Kind, change.Name,
-			ptr.Deref(seen.Deployment().Spec.Replicas, 1), req.Replicas))
+		number := req.Replicas
+		if change.RetryAfter > 0 { // The API server has set another number.
+			number = ptr.Deref(after.Deployment().Spec.Replicas, 1)
+		}
+		report.Event.AddChanges(string(change.Action), fmt.Sprintf("%s %s %s from %d to %d", change.Action, change.Kind, change.Name,
+			ptr.Deref(seen.Deployment().Spec.Replicas, 1), number))
 	}
-	return seen.WithObject(change.Live), event, err
+	return after, report, err
 }
 
 // syncedCondition is the condition for whether the number of pods of the Deployment is the number that it is to be held at.

@@ -313,6 +313,71 @@ func TestScaleExistingOfOwners(t *testing.T) {
 	})
 }
 
+// TestScaleOfADeletedOwnDeployment deletes the Deployment that a UnitedDeployment has created, while an older UnitedDeployment names it too: the younger one
+// recreates its own, also if the API server refuses that at first, and the older one keeps off. Without the template, or if another has created the
+// Deployment since, age counts again.
+func TestScaleOfADeletedOwnDeployment(t *testing.T) {
+	const kindName, bare, withTemplate = "UnitedDeployment", `{"deploymentName":"held","replicas":3}`, `{"deploymentName":"held","replicas":3,"template":{"image":"nginx:1"}}`
+	held := newPlainDeployment("held", 1)
+	begin := func(t *testing.T) *world {
+		web := newStored(t, kindNamed(t, kindName), withTemplate)
+		web.SetCreationTimestamp(metav1.NewTime(time.Unix(9, 0)))
+		w := newWorld(t, web)
+		w.settle(kindName)
+		w.create(storedHolder(t, "older", time.Time{}, bare))
+		w.settle(kindName)
+		w.stands("an older one", kindName, "Synced=True/Synced")
+		w.read(held)
+		return w
+	}
+	t.Run("recreated", func(t *testing.T) {
+		w := begin(t)
+		w.remove(held)
+		w.fail = func(verb string, _ client.Object) error {
+			if verb == "patch" {
+				return apierrors.NewServiceUnavailable("overloaded")
+			}
+			return nil
+		}
+		for range 3 {
+			_, _ = w.reconcile(kindName) // The creation is refused.
+		}
+		w.fail = nil
+		w.settle(kindName)
+		w.stands("the Deployment is deleted", kindName, "Synced=True/Synced")
+		if !w.read(held) || metav1.GetControllerOf(held).Name != "web" {
+			t.Errorf("the Deployment is %+v", held)
+		}
+	})
+	t.Run("without the template", func(t *testing.T) {
+		w := begin(t)
+		w.setSpec(kindName, bare)
+		w.settle(kindName)
+		w.remove(held)
+		w.settle(kindName)
+		w.stands("the Deployment is deleted", kindName, "Synced=False/ScaleConflict")
+		w.setSpec(kindName, withTemplate)
+		w.settle(kindName)
+		w.stands("the template is back", kindName, "Synced=False/ScaleConflict")
+	})
+	t.Run("created by the other", func(t *testing.T) {
+		w := begin(t)
+		w.remove(held)
+		theirs := newPlainDeployment("held", 1)
+		theirs.OwnerReferences = controlledBy("held", kindName, "older", "7").OwnerReferences
+		theirs.Annotations = map[string]string{appv1.AnnotationLastAppliedInputs: `{"rendering":2}`}
+		w.create(theirs)
+		w.settle(kindName)
+		w.stands("the other was first", kindName, "Synced=False/ScaleConflict")
+		w.remove(theirs)
+		w.settle(kindName)
+		w.stands("the Deployment of the other is deleted", kindName, "Synced=False/ScaleConflict")
+		if w.read(held) {
+			t.Error("it creates the Deployment of the other")
+		}
+	})
+}
+
 // TestStatusOfAnOrphanedDeployment reports on the Deployment of the template of a UnitedDeployment that was deleted without it: its figures and its selector are those of
 // the next UnitedDeployment, which does not own it.
 func TestStatusOfAnOrphanedDeployment(t *testing.T) {

@@ -50,9 +50,11 @@ type BuildInputs struct {
 	// Wave is the wave in which the defaults were taken, the zero value if they were taken with a change of the resource. It shapes nothing.
 	Wave Wave `json:"wave,omitzero"`
 	// Job is the name of the latest Job before a rollout when the pods took the spec, empty for none, and JobAt is the time of its creation. They shape
-	// nothing. The Job may be about another spec, which was left before its rollout.
-	Job   string      `json:"job,omitempty"`
-	JobAt metav1.Time `json:"jobAt,omitzero"`
+	// nothing. The Job may be about another spec, which was left before its rollout. JobCause is the cause of the rollout that waited for the Job (see
+	// Rollout), empty for a Job about another spec, and in the records of earlier releases.
+	Job      string      `json:"job,omitempty"`
+	JobAt    metav1.Time `json:"jobAt,omitzero"`
+	JobCause string      `json:"jobCause,omitempty"`
 }
 
 // SameTemplate reports whether two inputs make the same pod template of one spec, for the same value of the refresh annotation.
@@ -145,7 +147,8 @@ func ChooseInputs(h Provenance, refresh string, today BuildInputs, named Resolve
 	if !known && h.Exists && !h.Ours {
 		recorded, known = BuildInputs{Rendering: RenderingTutorial}, true
 	}
-	today.Refresh, today.Config, today.Job, today.JobAt = recorded.Refresh, recorded.Config, recorded.Job, recorded.JobAt
+	today.Refresh, today.Config = recorded.Refresh, recorded.Config
+	today.Job, today.JobAt, today.JobCause = recorded.Job, recorded.JobAt, recorded.JobCause
 	if refresh != "" && refresh != recorded.Refresh {
 		today.Refresh = refresh
 		return today, true

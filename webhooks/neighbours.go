@@ -125,7 +125,7 @@ func scalerName(told disclosure, name string) string {
 func (s *validators) scaleOwners(ctx context.Context, ud *appv1.UnitedDeployment) (validation.ScaleOwners, error) {
 	var held validation.ScaleOwners
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ud.Namespace, Name: ud.Spec.DeploymentName}}
-	if s.readCached(ctx, deployment, deployment) {
+	if held.Missing = !s.readCached(ctx, deployment, deployment); !held.Missing {
 		if c := metav1.GetControllerOf(deployment); c != nil && strings.HasPrefix(c.APIVersion, appv1.GroupVersion.Group+"/") {
 			held.Controller = c
 		}

@@ -13,7 +13,7 @@ import (
 	"huolala.cn/app-operator/internal/fields"
 )
 
-// HandoverManager owns a field that the engine has given up to an autoscaler, until the autoscaler first writes it. It
+// HandoverManager owns a field that the engine has given up, such as a number of pods until an autoscaler first writes it. It
 // keeps the field's value from falling back to the default.
 const HandoverManager = "app-operator-handover"
 

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -90,6 +89,9 @@ const neverVersion = "1"
 // then reads the object to find its owner. It may be the owner of the request: the answer to the creation was lost, and the cache does not
 // have the object yet.
 func (r *run) createObject(ctx context.Context, p *objectPlan) (result, error) {
+	if made, done, err := r.tryRecreation(ctx, p); done {
+		return made, err
+	}
 	written, err := r.sendRequest(ctx, p, map[string]string{"resourceVersion": neverVersion})
 	if !apierrors.IsConflict(err) {
 		return r.completeResult(ctx, p, result{action: Created, after: written}, r.classifyError(p, err))
@@ -170,7 +172,7 @@ func (r *run) updateObject(ctx context.Context, p *objectPlan) (result, error) {
 }
 
 // completeResult completes a result after the answer of the API server. It writes once more the fields that the API server has not kept; in
-// a dry run, it has the object keep the number of replicas that a write hands over first.
+// a dry run, it has the object keep the value that a write hands over first.
 func (r *run) completeResult(ctx context.Context, p *objectPlan, done result, err error) (result, error) {
 	switch {
 	case err != nil:
@@ -179,7 +181,7 @@ func (r *run) completeResult(ctx context.Context, p *objectPlan, done result, er
 		p.live = done.after
 		return r.rewriteOverridden(ctx, p, done)
 	case p.action != Created && p.handsOver(r.req):
-		keepReplicas(done.after, done.before)
+		keepLasting(done.after, done.before)
 	}
 	return done, nil
 }
@@ -288,18 +290,4 @@ func (r *run) sendRequest(ctx context.Context, p *objectPlan, preconditions map[
 	}
 	err = r.client.Patch(ctx, written, client.RawPatch(types.ApplyPatchType, data), append(opts, client.FieldOwner(r.req.Manager))...)
 	return written, err
-}
-
-// keepReplicas has an object keep its number of pods: it is handed over before the object is written.
-func keepReplicas(after, live client.Object) {
-	switch after := after.(type) {
-	case *appsv1.Deployment:
-		if live, ok := live.(*appsv1.Deployment); ok {
-			after.Spec.Replicas = live.Spec.Replicas
-		}
-	case *appsv1.StatefulSet:
-		if live, ok := live.(*appsv1.StatefulSet); ok {
-			after.Spec.Replicas = live.Spec.Replicas
-		}
-	}
 }

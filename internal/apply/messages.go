@@ -27,6 +27,7 @@ const (
 	messageOrDelete       = ", or delete the %s to recreate it"
 	messageOrDeleteOrphan = ", or delete the %s with --cascade=orphan to recreate it and keep its pods"
 	messageMoreTaken      = ". %d more objects of others have names of this resource's objects"
+	messageAdditionsLost  = "Cannot keep what other managers have added to the object that is created again; its pods restart without the additions"
 	messageRetrying       = ": %s; retrying"
 	messageUnchanged      = " is unchanged: "
 )

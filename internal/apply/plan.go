@@ -361,10 +361,3 @@ func (e *Engine) foreignListItems(req *Request, p *objectPlan) (*fieldpath.Set, 
 	}
 	return fields.ForeignItems(theirs, stated, lists), nil
 }
-
-// handsOver reports whether the number of replicas is ours and is to become an autoscaler's.
-func (p *objectPlan) handsOver(req *Request) bool {
-	spec, _ := p.fields["spec"].(map[string]any)
-	_, stated := spec["replicas"]
-	return !stated && fields.OwnsPath(p.live, req.Manager, children.ReplicasPath)
-}

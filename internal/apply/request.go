@@ -82,6 +82,9 @@ type Object struct {
 	// Replace deletes a live object that differs, instead of updating it, and leaves alone the objects that it controls, unless
 	// ReplacePods is set, which deletes them with it. The next run recreates it.
 	Replace, ReplacePods bool
+	// Former is the object of this name that was deleted to be recreated, nil if there is none or it is not known. The recreated object has what
+	// other managers had added to its pod template.
+	Former client.Object
 	// Prerequisite is an object that must be in place before any object behind it is created or replaced, as a database's
 	// password is before the database.
 	Prerequisite bool

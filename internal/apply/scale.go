@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -31,8 +32,8 @@ type ScaleRequest struct {
 	Replicas int32
 }
 
-// Scale sets the number of pods by the Deployment's scale subresource, and returns the outcome. Nothing else of the Deployment is written.
-// Scale has the errors of Run.
+// Scale sets the number of pods by the Deployment's scale subresource, and returns the outcome. Nothing else of the Deployment is written. If the API
+// server sets another number, as a policy can have it do, the outcome says when to try again. Scale has the errors of Run.
 func (e *Engine) Scale(ctx context.Context, request ScaleRequest, mode Mode) (Outcome, error) {
 	req, d := &request, request.Deployment
 	out := Outcome{Change: Change{Action: Unchanged, Kind: "Deployment", Name: d.Name}, Live: d}
@@ -45,7 +46,12 @@ func (e *Engine) Scale(ctx context.Context, request ScaleRequest, mode Mode) (Ou
 		return out, fmt.Errorf("%w: Deployment %s is not seen as it was scaled", reconciler.ErrStale, d.Name)
 	}
 	if ptr.Deref(d.Spec.Replicas, 1) == req.Replicas {
-		e.scaleMemory.set(req, d.ResourceVersion)
+		e.scaleMemory.set(req, scaleRecord{version: d.ResourceVersion})
+		return out, nil
+	}
+	now := e.conflicts.clock.Now()
+	if known && recorded.waits(d, now) {
+		out.RetryAfter = conflictMaxDelay - now.Sub(recorded.answered)
 		return out, nil
 	}
 	p := newKnownPlan(&Object{Desired: d, Live: d}, appsv1.SchemeGroupVersion.WithKind("Deployment"), Scaled)
@@ -64,13 +70,26 @@ func (e *Engine) Scale(ctx context.Context, request ScaleRequest, mode Mode) (Ou
 		}
 		return out, e.classifyError(p, err)
 	}
-	if known {
+	if known && scale.Spec.Replicas == ptr.Deref(d.Spec.Replicas, 1) { // Nor is a request that changed nothing.
+		e.conflicts.restoreSnapshot(of, p, before)
+	} else if known {
 		repairs.WithLabelValues(out.Kind).Inc()
 	}
-	e.scaleMemory.set(req, scale.ResourceVersion)
-	out.Live, out.Action = withScale(d, scale), Scaled
-	writes.WithLabelValues(out.Kind, string(out.Action)).Inc()
-	return out, nil
+	return e.noteScale(req, scale, out), nil
+}
+
+// noteScale remembers an answer to patchScale, and returns the outcome with it.
+func (e *Engine) noteScale(req *ScaleRequest, scale *autoscalingv1.Scale, out Outcome) Outcome {
+	record, number := scaleRecord{version: scale.ResourceVersion}, scale.Spec.Replicas
+	if number != req.Replicas {
+		record.answer, record.answered, out.RetryAfter = number, e.conflicts.clock.Now(), conflictMaxDelay
+	}
+	e.scaleMemory.set(req, record)
+	if number != ptr.Deref(req.Deployment.Spec.Replicas, 1) {
+		out.Live, out.Action = withScale(req.Deployment, scale), Scaled
+		writes.WithLabelValues(out.Kind, string(out.Action)).Inc()
+	}
+	return out
 }
 
 // predictOutcome returns the outcome that a write would have.
@@ -141,6 +160,14 @@ type scaleRecord struct {
 	replicas int32
 	// version is the Deployment's when it had that number.
 	version string
+	// answer is the number that the API server set in place of replicas, and answered is when it did, the zero value for never.
+	answer   int32
+	answered time.Time
+}
+
+// waits reports whether the API server has set the number of a Deployment in place of the wanted one, and it is too early to try again.
+func (r *scaleRecord) waits(d *appsv1.Deployment, now time.Time) bool {
+	return !r.answered.IsZero() && ptr.Deref(d.Spec.Replicas, 1) == r.answer && now.Sub(r.answered) < conflictMaxDelay
 }
 
 func newScaleMemory() *scaleMemory { return &scaleMemory{owners: map[ownerKey]scaleRecord{}} }
@@ -151,10 +178,11 @@ func (h *scaleMemory) get(req *ScaleRequest) scaleRecord {
 	return h.owners[ownerKey{req.Manager, client.ObjectKeyFromObject(req.Owner)}]
 }
 
-func (h *scaleMemory) set(req *ScaleRequest, version string) {
+func (h *scaleMemory) set(req *ScaleRequest, record scaleRecord) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.owners[ownerKey{req.Manager, client.ObjectKeyFromObject(req.Owner)}] = scaleRecord{req.Deployment.UID, req.Replicas, version}
+	record.uid, record.replicas = req.Deployment.UID, req.Replicas
+	h.owners[ownerKey{req.Manager, client.ObjectKeyFromObject(req.Owner)}] = record
 }
 
 func (h *scaleMemory) forgetOwner(manager string, owner types.NamespacedName) {

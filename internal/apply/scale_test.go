@@ -31,8 +31,9 @@ import (
 type scales struct {
 	d        appsv1.Deployment
 	requests []string
-	// down is true while each request fails.
+	// down is true while each request fails. most, if it is not 0, is the largest number that a policy allows.
 	down bool
+	most int32
 }
 
 func (s *scales) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -47,7 +48,12 @@ func (s *scales) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.requests = append(s.requests, fmt.Sprintf("%s %s %s uid=%s replicas=%d",
 		r.URL.Path, r.URL.Query().Get("fieldManager"), r.Header.Get("Content-Type"), patch.UID, patch.Spec.Replicas))
-	s.set(patch.Spec.Replicas)
+	if s.most > 0 && patch.Spec.Replicas > s.most {
+		patch.Spec.Replicas = s.most
+	}
+	if patch.Spec.Replicas != *s.d.Spec.Replicas { // Without a change, the version stays.
+		s.set(patch.Spec.Replicas)
+	}
 	answer := autoscalingv1.Scale{ObjectMeta: s.d.ObjectMeta, Spec: patch.Spec}
 	answer.SetGroupVersionKind(autoscalingv1.SchemeGroupVersion.WithKind("Scale"))
 	w.Header().Set("Content-Type", "application/json")
@@ -158,6 +164,47 @@ func TestFailedScaleIsNoFight(t *testing.T) {
 	s.down = false
 	if err := ask(); err != nil || *s.d.Spec.Replicas != 2 {
 		t.Errorf("afterwards: %v, %d pods", err, *s.d.Spec.Replicas)
+	}
+}
+
+// TestScaleOverridden has a policy change the number that is asked for. The outcome has the number that the Deployment has then, the request is sent again
+// after a while, however often the Deployment is looked at before, and another number is asked for at once. None of that is a fight.
+func TestScaleOverridden(t *testing.T) {
+	for name, c := range map[string]struct {
+		most   int32
+		action Action
+	}{"to the number of before": {3, Unchanged}, "to another number": {5, Scaled}} {
+		t.Run(name, func(t *testing.T) {
+			e, s, clk := scaler(t)
+			s.most = c.most
+			ask := func(what string, replicas int32, action Action, retry time.Duration) {
+				t.Helper()
+				out, err := e.Scale(t.Context(), scaleTo(&s.d, replicas), Write)
+				if err != nil || out.Action != action || out.RetryAfter != retry {
+					t.Fatalf("%s: %s, again after %s, %v", what, out.Action, out.RetryAfter, err)
+				}
+				if diff := cmp.Diff(&s.d, out.Live); diff != "" {
+					t.Errorf("%s: the Deployment (-want +got):\n%s", what, diff)
+				}
+			}
+			ask("first", 9, c.action, conflictMaxDelay)
+			for range 3 * conflictRepairs {
+				ask("once more", 9, Unchanged, conflictMaxDelay)
+			}
+			if len(s.requests) != 1 {
+				t.Errorf("requests: %q", s.requests)
+			}
+			clk.SetTime(clk.Now().Add(time.Minute))
+			ask("later", 9, Unchanged, conflictMaxDelay-time.Minute)
+			ask("another number", 8, Unchanged, conflictMaxDelay)
+			for range 3 * conflictRepairs {
+				clk.SetTime(clk.Now().Add(conflictMaxDelay))
+				ask("after the pause", 8, Unchanged, conflictMaxDelay)
+			}
+			s.most = 0
+			clk.SetTime(clk.Now().Add(conflictMaxDelay))
+			ask("the policy is gone", 8, Scaled, 0)
+		})
 	}
 }
 

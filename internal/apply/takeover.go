@@ -8,8 +8,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -351,40 +349,4 @@ func (p *objectPlan) ownerReferences(refs []metav1.OwnerReference, owner types.U
 		}
 	}
 	return kept
-}
-
-// handOver makes another manager the owner of the live number of replicas, so that it stays when ours leaves it out. If
-// an autoscaler has written it already, it is not ours any more and there is nothing to do.
-func (e *Engine) handOver(ctx context.Context, p *objectPlan) error {
-	live, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p.live)
-	if err != nil {
-		return fmt.Errorf("convert %T: %w", p.live, err)
-	}
-	replicas, found, err := unstructured.NestedInt64(live, "spec", "replicas")
-	if err != nil || !found {
-		return err
-	}
-	body, err := json.Marshal(map[string]any{
-		"apiVersion": p.fields["apiVersion"],
-		"kind":       p.fields["kind"],
-		"metadata": map[string]any{
-			"name":      p.live.GetName(),
-			"namespace": p.live.GetNamespace(),
-			"uid":       string(p.live.GetUID()),
-		},
-		"spec": map[string]any{"replicas": replicas},
-	})
-	if err != nil {
-		return fmt.Errorf("encode: %w", err)
-	}
-	written, err := p.newTarget()
-	if err != nil {
-		return err
-	}
-	err = e.client.Patch(ctx, written, client.RawPatch(types.ApplyPatchType, body), client.FieldOwner(HandoverManager))
-	if apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) {
-		return nil
-	}
-	// After any other conflict, nothing was handed over: to leave the field out now would reset it.
-	return e.classifyError(p, err)
 }

@@ -221,6 +221,18 @@ func TestOwnerAfterChild(t *testing.T) {
 	}
 }
 
+// TestReadOfACutSelector has a Deployment of another operator whose selector is too long to keep: it is read on demand, and with a short selector it is not.
+func TestReadOfACutSelector(t *testing.T) {
+	for value, want := range map[string]bool{"web": false, strings.Repeat("v", 4<<10): true} {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+		d.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Site", Name: "web", UID: "1", Controller: ptr.To(true)}}
+		d.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpIn, Values: []string{value}}}}
+		if New(Limits{}).KeepChild(children.TypeOf(d), d); needsLiveRead(d) != want {
+			t.Errorf("a selector of %d bytes: is read: %t", len(value), !want)
+		}
+	}
+}
+
 // TestWhatIsRead has objects of all types that are not kept whole: read on demand are those that a resource may have, or take back.
 func TestWhatIsRead(t *testing.T) {
 	b := New(Limits{})
@@ -252,6 +264,9 @@ func TestWhatIsRead(t *testing.T) {
 			obj.SetName("web")
 			obj.SetLabels(map[string]string{appv1.LabelManagedBy: appv1.ManagedBy})
 			obj.SetAnnotations(map[string]string{"a": strings.Repeat("v", limits.Owner)})
+			if d, ok := obj.(*appsv1.Deployment); ok {
+				d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+			}
 			c.change(obj, newService("shop", "web", app, 0).OwnerReferences)
 			if b.KeepChild(row, obj); needsLiveRead(obj) != c.want {
 				t.Errorf("%T %s: is read: %t, want %t", obj, name, needsLiveRead(obj), c.want)

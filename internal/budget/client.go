@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -60,10 +61,14 @@ func (r *wholeReader) Get(ctx context.Context, key client.ObjectKey, obj client.
 }
 
 // needsLiveRead reports whether a partial object may be ours: its controller is a resource of ours, also a resource missing from the cache,
-// as after a restore from a backup, or the object has no controller.
+// as after a restore from a backup, or the object has no controller. A Deployment whose selector was cut is read with any controller: a UnitedDeployment
+// that scales it reports the selector.
 func needsLiveRead(obj client.Object) bool {
 	if resource, ok := obj.(Resource); ok {
 		return resource.Reduced()
+	}
+	if d, ok := obj.(*appsv1.Deployment); ok && children.IsPartial(d) && d.Spec.Selector == nil {
+		return true
 	}
 	controller := metav1.GetControllerOfNoCopy(obj)
 	return children.IsPartial(obj) && (controller == nil || children.IsOfOurGroup(controller))

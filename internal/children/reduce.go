@@ -208,7 +208,7 @@ func reduceLabels(labels map[string]string) map[string]string {
 	return kept
 }
 
-// reduceClaim keeps a claim without its status, and of a large one what wakes a reconcile: the operator reads such a claim where it needs
+// reduceClaim keeps a claim, of its status only why its volume does not grow, and of a large claim what wakes a reconcile: the operator reads such a claim where it needs
 // more of it.
 func reduceClaim(from, to client.Object) (cut bool) {
 	claim, isClaim := from.(*corev1.PersistentVolumeClaim)
@@ -217,13 +217,13 @@ func reduceClaim(from, to client.Object) (cut bool) {
 		return false
 	}
 	whole := *claim
-	whole.Status = corev1.PersistentVolumeClaimStatus{}
+	whole.Status = health.KeepResizeFailure(&claim.Status, maxKeptMessage)
 	dropStatusManagedFields(&whole)
 	if !IsPartial(claim) && heap.Size(&whole) <= maxKeptClaim {
 		*kept = whole
 		return false
 	}
-	kept.Labels, kept.OwnerReferences = reduceLabels(claim.Labels), keptOwners(claim.OwnerReferences, 2)
+	kept.Labels, kept.OwnerReferences, kept.Status = reduceLabels(claim.Labels), keptOwners(claim.OwnerReferences, 2), whole.Status
 	if size, ok := claim.Spec.Resources.Requests[corev1.ResourceStorage]; ok {
 		kept.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: size}
 	}

@@ -14,6 +14,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	networkingv1beta1 "k8s.io/api/networking/v1beta1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -87,6 +88,10 @@ type Type struct {
 	// whole object.
 	Unhashed *fieldpath.Set
 	Hashed   func(client.Object) any
+	// Lasting is the field whose value stays on an object once the operator does not state it any longer, nil for none. It does not stay if the same change
+	// states LastingAnnotation, which means the same.
+	Lasting           fieldpath.Path
+	LastingAnnotation string
 	// Custom is a type that a cluster may lack. It has a cache of its own while it is there; see internal/clusterkinds.
 	Custom bool
 }
@@ -122,11 +127,11 @@ var (
 var Types = []Type{
 	{
 		Object: &appsv1.Deployment{}, Role: RoleChild, Scope: ScopeAll, Trim: trimDeployment, Reduce: reduceDeployment,
-		Adopted: containers, Unhashed: fieldpath.NewSet(ReplicasPath), Hashed: hashedDeployment,
+		Adopted: containers, Unhashed: fieldpath.NewSet(ReplicasPath), Hashed: hashedDeployment, Lasting: ReplicasPath,
 	},
 	{
 		Object: &appsv1.StatefulSet{}, Role: RoleChild, Scope: ScopeAll, Trim: trimStatefulSet, Reduce: reduceStatefulSet,
-		Adopted: containers, Unhashed: fieldpath.NewSet(ReplicasPath), Hashed: hashedStatefulSet,
+		Adopted: containers, Unhashed: fieldpath.NewSet(ReplicasPath), Hashed: hashedStatefulSet, Lasting: ReplicasPath,
 	},
 	{
 		Object: &corev1.Service{}, Role: RoleChild, Scope: ScopeAll, Trim: trimService, Reduce: reduceService,
@@ -166,6 +171,8 @@ var Types = []Type{
 	{
 		Object: &networkingv1.Ingress{}, Role: RoleChild, Scope: ScopeOurs, Auxiliary: true, Features: []string{"ingress"},
 		Routes: true, Trim: dropStatusManagedFields, Wakes: ingressChanged(),
+		// Kubernetes sets the default class when an Ingress is created, and never later.
+		Lasting: ingressClassPath, LastingAnnotation: networkingv1beta1.AnnotationIngressClass,
 	},
 	{
 		Object: &gatewayv1.HTTPRoute{}, Role: RoleChild, Scope: ScopeOurs, Auxiliary: true, Custom: true, Features: []string{"httpRoute"},
@@ -250,6 +257,9 @@ func hashedSecret(obj client.Object) any {
 // ReplicasPath is the field that an autoscaler may own. It does not count for the hash: that a user scales an object
 // is no change of the desired object.
 var ReplicasPath = fieldpath.MakePathOrDie("spec", "replicas")
+
+// ingressClassPath is the field that chooses the controller of an Ingress.
+var ingressClassPath = fieldpath.MakePathOrDie("spec", "ingressClassName")
 
 // dataPath is where a Secret has its values. Their names count for the hash, the values do not: the hash is in an
 // annotation, and would give a weak password away.

@@ -173,14 +173,15 @@ func monitorChanged() predicate.Predicate {
 	})
 }
 
-// claimChanged selects the events of a claim that change its size or its owners, or delete it.
+// claimChanged selects the events of a claim that change its size, its owners, or whether its volume cannot grow, or delete it.
 func claimChanged() predicate.Predicate {
 	asks := func(obj client.Object) string {
 		claim, ok := obj.(*corev1.PersistentVolumeClaim)
 		if !ok {
 			return ""
 		}
-		return fmt.Sprint(claim.Spec.Resources.Requests.Storage(), len(claim.OwnerReferences))
+		_, failed := health.ResizeFailure(&claim.Status) // The words of a driver may change with each attempt.
+		return fmt.Sprint(claim.Spec.Resources.Requests.Storage(), len(claim.OwnerReferences), failed)
 	}
 	return SplitReplaced(predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },

@@ -6,6 +6,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -101,6 +102,47 @@ func TestAutoscalerChanged(t *testing.T) {
 	} {
 		if got := scalingChanged().Update(event.UpdateEvent{ObjectOld: c.old, ObjectNew: c.now}); got != c.want {
 			t.Errorf("from %q to %q: wakes %v, want %v", c.old.Status.Conditions[0].Message, c.now.Status.Conditions[0].Message, got, c.want)
+		}
+	}
+}
+
+// TestClaimChanged has a claim wake its resource when its size changes and when its volume fails to grow, and not with each further attempt. What the
+// cache keeps of the claim is enough for that.
+func TestClaimChanged(t *testing.T) {
+	claim := func(size, failure string) *corev1.PersistentVolumeClaim {
+		made := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c", Labels: map[string]string{appv1.LabelManagedBy: appv1.ManagedBy}}}
+		made.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
+		made.Status.Phase = corev1.ClaimBound
+		if failure != "" {
+			made.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{
+				Type: corev1.PersistentVolumeClaimNodeResizeError, Status: corev1.ConditionTrue, Message: failure,
+			}}
+		}
+		return made
+	}
+	kept := func(of *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
+		to := of.DeepCopy()
+		if reduceClaim(of, to) {
+			t.Error("a small claim is cut")
+		}
+		return to
+	}
+	for name, c := range map[string]struct {
+		old, now *corev1.PersistentVolumeClaim
+		want     bool
+	}{
+		"nothing":        {claim("1Gi", ""), claim("1Gi", ""), false},
+		"another size":   {claim("1Gi", ""), claim("2Gi", ""), true},
+		"it fails":       {claim("2Gi", ""), claim("2Gi", "no space"), true},
+		"it fails again": {claim("2Gi", "no space (1)"), claim("2Gi", "no space (2)"), false},
+		"it succeeds":    {claim("2Gi", "no space"), claim("2Gi", ""), true},
+	} {
+		old, now := kept(c.old), kept(c.now)
+		if old.Status.Phase != "" {
+			t.Errorf("%s: the status is kept: %+v", name, old.Status)
+		}
+		if got := claimChanged().Update(event.UpdateEvent{ObjectOld: old, ObjectNew: now}); got != c.want {
+			t.Errorf("%s: wakes %t, want %t", name, got, c.want)
 		}
 	}
 }

@@ -87,8 +87,8 @@ func Observe(ctx context.Context, r *workload.Reconciler, in *workload.Input) (*
 // a restart, by the ordinals of the pods that have a claim of the database. An ending pod counts, too: nothing scales these pods. The pods of a
 // StatefulSet do not count for a CloudManager that had none: they end with the CloudManager of this name that was deleted.
 func lostPods(ctx context.Context, r *workload.Reconciler, in *workload.Input, seen *workload.Observed, data *volumes) (*int32, error) {
-	if seen.Remembered.Replaced != nil {
-		return seen.Remembered.Replaced, nil
+	if pods := seen.Remembered.Replaced; pods != nil {
+		return pods, nil
 	}
 	cm := data.cm
 	pods, err := workload.ListPods(ctx, r.Client, cm, data.name, map[string]string{appv1.LabelCloudManager: cm.Name, appv1.LabelPart: data.name})
@@ -211,6 +211,7 @@ func (db *database) applyObjects(ctx context.Context, seen view, w *resource.Wor
 	if req == nil {
 		return workload.FailApply(seen.Observed, trouble)
 	}
+	db.rememberFormer(seen, req)
 	exposed := workload.RefuseHeadlessChange(db.in, db.r.Client.Scheme(), req, seen.Service)
 	switch {
 	case db.in.Paused:
@@ -241,8 +242,8 @@ func (db *database) applyObjects(ctx context.Context, seen view, w *resource.Wor
 	return out
 }
 
-// rememberReplaced keeps the number of pods of a StatefulSet that is about to be deleted without them, and drops the number once a StatefulSet stays. A plan
-// deletes nothing.
+// rememberReplaced keeps the number of pods of a StatefulSet that is about to be deleted without them, and drops it once a StatefulSet
+// stays. A plan deletes nothing.
 func (db *database) rememberReplaced(seen view, grows bool) {
 	switch set := seen.StatefulSet(); {
 	case set == nil, db.r.IsPlan():
@@ -253,31 +254,62 @@ func (db *database) rememberReplaced(seen view, grows bool) {
 	}
 }
 
+// rememberFormer keeps a StatefulSet that the request is about to delete without its pods, if it has additions of other managers, and drops it while it stays.
+func (db *database) rememberFormer(seen view, req *apply.Request) {
+	set := seen.StatefulSet()
+	if set == nil || db.r.IsPlan() {
+		return
+	}
+	replaced := slices.ContainsFunc(req.Objects, func(child apply.Object) bool { return child.Replace })
+	switch {
+	case replaced && !db.in.Paused && apply.HasAdditions(set, db.cm, req.Manager):
+		db.r.Records.RememberFormer(db.in.Key(), db.cm.UID, set)
+	case set.DeletionTimestamp == nil:
+		db.r.Records.RememberFormer(db.in.Key(), db.cm.UID, nil)
+	}
+}
+
 // fitVolumes returns a workload with the volumes that it can have, and reports whether they are to grow. The error names the fields of
 // volumes that cannot be changed.
 func fitVolumes(seen view, w *resource.Workload, how workload.How) (fitting *resource.Workload, grows bool, err error) {
 	if how.Earlier {
-		if volume := seen.dataClaimTemplate(); volume != nil {
-			w = w.WithVolume(&volume.Spec)
-		}
-	} else if grows, err = seen.volumeChange(w); err != nil {
+		return keepVolumes(seen, w), false, nil
+	}
+	if grows, err = seen.volumeChange(w); err != nil {
 		return w, false, err
 	}
-	if set := seen.StatefulSet(); set != nil && !grows {
-		w = w.WithClaimTemplates(set.Spec.VolumeClaimTemplates)
+	if !grows {
+		w = keepClaimTemplates(seen, w)
 	}
 	return w, grows, nil
 }
 
-// buildRequest returns the request for the database's objects, and the obstacle to some of them. The request is nil where no object is made.
+// keepVolumes returns a workload with the volumes that the live StatefulSet makes, and as it is where there is none.
+func keepVolumes(seen view, w *resource.Workload) *resource.Workload {
+	if volume := seen.dataClaimTemplate(); volume != nil {
+		w = w.WithVolume(&volume.Spec)
+	}
+	return keepClaimTemplates(seen, w)
+}
+
+// keepClaimTemplates returns a workload whose claim templates have the annotations of the live StatefulSet's, if there is one.
+func keepClaimTemplates(seen view, w *resource.Workload) *resource.Workload {
+	if set := seen.StatefulSet(); set != nil {
+		return w.WithClaimTemplates(set.Spec.VolumeClaimTemplates)
+	}
+	return w
+}
+
+// buildRequest returns the request for the database's objects, and the obstacle to some of them. The request is nil where no object is made. Volumes do not
+// grow while a StatefulSet could not be recreated for want of the password.
 func (db *database) buildRequest(ctx context.Context, seen view, w *resource.Workload, how workload.How, grows bool) (*apply.Request, error) {
 	claims, unguarded, unlisted := db.wantedClaims(ctx, seen, w)
 	req := workload.NewRequest(db.in)
 	req.Policy.DefaultLabels = w.DefaultLabels
 	req.Policy.AllOrNothing = how.Whole
-	remains, startable := seen.remainsToApply(), true
+	remains, recreatable := seen.remainsToApply(), true
 	var locked error
-	if !db.in.Paused && !db.previous && (db.checkSecret || len(unguarded) > 0) {
+	if !db.in.Paused && !db.previous && (db.checkSecret || grows || len(unguarded) > 0) {
 		secret, usable, err := db.secretChild(ctx, seen, w)
 		switch locked = err; {
 		case locked == nil:
@@ -287,20 +319,27 @@ func (db *database) buildRequest(ctx context.Context, seen view, w *resource.Wor
 		case usable && remains && !how.Alone: // The StatefulSet follows the spec, and so whether its volumes are retained.
 			req.Objects = append(req.Objects, secret)
 		}
-		startable = locked == nil || usable && remains
+		recreatable = locked == nil || usable && remains
+	}
+	if grows && !recreatable {
+		w, grows = keepVolumes(seen, w), false
+		claims, _, unlisted = db.wantedClaims(ctx, seen, w)
 	}
 	trouble := reconciler.Aggregate(locked, unlisted)
 	if trouble != nil && !remains && seen.ownSet() == nil {
 		return nil, trouble
 	}
 	// A StatefulSet with more claims than can be listed stays as it is.
-	startable = unlisted == nil && (seen.ownSet() != nil || startable)
+	startable := unlisted == nil && (seen.ownSet() != nil || recreatable)
 	for _, obj := range w.Objects() {
 		child := apply.Object{Desired: obj, Live: seen.Observed.LiveObject(obj), StatedLabels: w.StatedLabels(obj)}
 		switch _, set := obj.(*appsv1.StatefulSet); {
 		case !set && obj.GetName() == db.withoutService:
 		case set && startable:
 			child.Replace = grows
+			if former := seen.Remembered.Former; former != nil && child.Live == nil {
+				child.Former = former
+			}
 			req.Objects = append(append(req.Objects, claims...), child)
 		case !set && !how.Alone:
 			child.Independent = remains

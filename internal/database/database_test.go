@@ -1,6 +1,7 @@
 package database
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,10 +9,15 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
@@ -122,8 +128,21 @@ func TestDatabaseRequest(t *testing.T) {
 			want:   []string{"Secret dbauth K", "StatefulSet db", "Service db-headless I", "Service db I"},
 		},
 		"the volumes grow": {
-			grows: true, claims: []corev1.PersistentVolumeClaim{claimOf(built, 0, "500Mi")},
-			want: []string{"PersistentVolumeClaim datadir-db-0 KP", "StatefulSet db R", "Service db-headless I", "Service db I"},
+			grows: true, objects: []client.Object{good}, claims: []corev1.PersistentVolumeClaim{claimOf(built, 0, "500Mi")},
+			want: []string{"Secret dbauth K", "PersistentVolumeClaim datadir-db-0 KP", "StatefulSet db R", "Service db-headless I", "Service db I"},
+		},
+		"the volumes grow later, and the password was lost meanwhile": {
+			grows: true, objects: []client.Object{&claim}, claims: []corev1.PersistentVolumeClaim{claim}, reason: appv1.ReasonPasswordLost,
+			want: []string{"StatefulSet db", "Service db-headless I", "Service db I"},
+		},
+		"the volumes grow, and the password is lost": {
+			check: true, grows: true, objects: []client.Object{&claim}, claims: []corev1.PersistentVolumeClaim{claim}, reason: appv1.ReasonPasswordLost,
+			want: []string{"StatefulSet db", "Service db-headless I", "Service db I"},
+		},
+		"the volumes grow, and another password is stated": {
+			check: true, grows: true, objects: []client.Object{good, &claim}, claims: []corev1.PersistentVolumeClaim{claimOf(built, 0, "500Mi")},
+			reason: appv1.ReasonPasswordMismatch, change: func(db *testDatabase) { db.cm.Spec.DB.RootPass = "b" },
+			want: []string{"Secret dbauth K", "PersistentVolumeClaim datadir-db-0 KP", "StatefulSet db R", "Service db-headless I", "Service db I"},
 		},
 		"claims without guards": {
 			objects: []client.Object{good}, claims: []corev1.PersistentVolumeClaim{unguarded(claimOf(built, 0, "1Gi"))},
@@ -164,6 +183,67 @@ func TestDatabaseRequest(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, c.reason)
 		}
 	}
+}
+
+// TestGrowthWaitsForTheSecret checks that volumes do not grow while a StatefulSet could not be recreated for want of the password: the StatefulSet
+// follows the rest of the spec with the volumes that it has, and no claim grows.
+func TestGrowthWaitsForTheSecret(t *testing.T) {
+	for name, c := range map[string]struct {
+		ref    *appv1.SecretKeyRef
+		get    error // Of the API server, for each Secret.
+		reason string
+	}{
+		"the password is lost":          {reason: appv1.ReasonPasswordLost},
+		"the named Secret is missing":   {ref: &appv1.SecretKeyRef{Name: "mine"}, reason: appv1.ReasonSecretNotFound},
+		"the Secret may not be read":    {get: apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "dbauth", errors.New("no role")), reason: appv1.ReasonForbidden},
+		"the Secret cannot be read now": {get: errors.New("no answer"), reason: appv1.ReasonApplyFailed},
+	} {
+		cm, was := databaseOf(t, "1Gi")
+		seen := liveDatabase(cm, was)
+		claim := claimOf(was, 0, "1Gi")
+		claim.Namespace = "default"
+		seen.claims = []corev1.PersistentVolumeClaim{claim}
+		cm.Spec.DB.RootPassSecretRef = c.ref
+		db := withObjects(t, cm, seen, &claim)
+		db.checkSecret = true
+		if c.get != nil {
+			db.r.Live = refusingSecrets(t, db.r.Client, c.get)
+		}
+		_, grown := databaseOf(t, "2Gi")
+		grown.Template.Spec.Containers[0].Image = "mariadb:11"
+		w, grows, err := fitVolumes(seen, grown, workload.How{})
+		if err != nil || !grows {
+			t.Fatalf("%s: grows %t, %v", name, grows, err)
+		}
+		req, err := db.buildRequest(t.Context(), seen, w, workload.How{Whole: true}, grows)
+		if reason, _ := reconciler.ReasonAndMessageOf(err); reason != c.reason {
+			t.Errorf("%s: %v, want %s", name, err, c.reason)
+		}
+		if got, want := childrenOf(req), []string{"StatefulSet db", "Service db-headless I", "Service db I"}; !slices.Equal(got, want) {
+			t.Fatalf("%s: %q, want %q", name, got, want)
+		}
+		set, ok := req.Objects[0].Desired.(*appsv1.StatefulSet)
+		if !ok || !equality.Semantic.DeepEqual(set.Spec.VolumeClaimTemplates, seen.StatefulSet().Spec.VolumeClaimTemplates) || set.Spec.Template.Spec.Containers[0].Image != "mariadb:11" {
+			t.Errorf("%s: the StatefulSet is %+v", name, req.Objects[0].Desired)
+		}
+	}
+}
+
+// refusingSecrets returns a client that answers each read of a Secret with an error.
+func refusingSecrets(t *testing.T, cl client.Client, err error) client.Client {
+	t.Helper()
+	withWatch, ok := cl.(client.WithWatch)
+	if !ok {
+		t.Fatalf("%T cannot be intercepted", cl)
+	}
+	return interceptor.NewClient(withWatch, interceptor.Funcs{
+		Get: func(ctx context.Context, cl client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if _, secret := obj.(*corev1.Secret); secret {
+				return err
+			}
+			return cl.Get(ctx, key, obj, opts...)
+		},
+	})
 }
 
 // TestDatabaseRequestIsWhole checks that a request which must not be carried out in part says so, and is the owner's.
@@ -251,7 +331,9 @@ func TestLostPods(t *testing.T) {
 			data.claims = append(data.claims, claimOf(built, ordinal, "1Gi"))
 		}
 		db.in.Existed = true
-		got, err := lostPods(t.Context(), db.r, db.in, &workload.Observed{Remembered: workload.Memory{Replaced: c.remembered}}, data)
+		seen := &workload.Observed{}
+		seen.Remembered.Replaced = c.remembered
+		got, err := lostPods(t.Context(), db.r, db.in, seen, data)
 		if err != nil || !ptr.Equal(got, c.want) {
 			t.Errorf("%s: %d pods, want %d: %v", name, ptr.Deref(got, -1), ptr.Deref(c.want, -1), err)
 		}

@@ -6,6 +6,7 @@ const (
 	messageClassChanged          = "%sclass cannot be changed from %s to %s; restore the previous value. %s"
 	messageAccessModesChanged    = "%saccessModes cannot be changed from %v to %v; restore the previous value. %s"
 	messageSizeShrinks           = "%ssize cannot shrink from %s to %s, because Kubernetes cannot shrink volumes; restore the previous value. %s"
+	messageVolumeStays           = "The volume of PersistentVolumeClaim %s cannot grow to %s%s. Its pod runs with the volume as it is. Check the events of the claim and the limits of its storage"
 	messageRetainingVolumes      = "Waiting for the StatefulSet controller to retain the volumes of StatefulSet %s before deleting it"
 	messageReleasingClaim        = "Waiting for the StatefulSet controller to remove the owner reference from PersistentVolumeClaim %s before deleting StatefulSet %s"
 	messageClaimNotReleased      = "PersistentVolumeClaim %s would be deleted with StatefulSet %s although spec.db.statefulSet.storage.retain is true. The pod of the claim was scaled down, and the StatefulSet controller no longer updates the claim. Remove metadata.ownerReferences from the claim to keep the data, or delete the claim to delete the data"

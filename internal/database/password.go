@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -71,7 +72,7 @@ func (db *database) secretChild(ctx context.Context, seen view, w *resource.Work
 		}
 		usable = kept[resource.SecretPassword] != "" && apply.Taken(db.r.Client.Scheme(), db.cm, live, live, false) == nil
 	}
-	chosen, err := db.decidePassword(ctx, kept[resource.SecretPassword])
+	chosen, err := db.decidePassword(ctx, live, kept[resource.SecretPassword])
 	switch {
 	case err != nil && !usable:
 		return apply.Object{}, false, err
@@ -82,8 +83,8 @@ func (db *database) secretChild(ctx context.Context, seen view, w *resource.Work
 	return secretWith(seen, w, live, map[string]string{resource.SecretUsername: rootUser, resource.SecretPassword: chosen}), usable, nil
 }
 
-// decidePassword returns the password of the database, by the spec and by the one that its Secret has, which may be empty.
-func (db *database) decidePassword(ctx context.Context, kept string) (string, error) {
+// decidePassword returns the password of the database, by the spec and by the one that the live Secret has, which may be empty.
+func (db *database) decidePassword(ctx context.Context, live *corev1.Secret, kept string) (string, error) {
 	stated, err := db.statedPassword(ctx)
 	if err != nil {
 		return "", err
@@ -93,13 +94,41 @@ func (db *database) decidePassword(ctx context.Context, kept string) (string, er
 		// The API server is asked for them, as a view of some time ago must not cost the data.
 		claims, err := db.liveClaims(ctx)
 		if err == nil && len(claims) > 0 {
-			err = p.passwordRefusal(passwordField(db.cm), resource.SecretName(db.in.Name), claims[0].Name)
+			err = db.refusePassword(p, live, claims)
 		}
 		if err != nil {
 			return "", err
 		}
 	}
 	return p.choosePassword(), nil
+}
+
+// refusePassword returns why a password cannot be chosen while there are claims. A Secret or claims of others are the reason before the password is: the
+// advice about a password would cost their data.
+func (db *database) refusePassword(p password, live *corev1.Secret, claims []corev1.PersistentVolumeClaim) error {
+	if live != nil {
+		if taken := db.refuseTaken(live); taken != nil {
+			return taken
+		}
+	}
+	var taken error
+	for i := range claims {
+		of := db.refuseTaken(&claims[i])
+		if of == nil {
+			return p.passwordRefusal(passwordField(db.cm), resource.SecretName(db.in.Name), claims[i].Name)
+		}
+		taken = cmp.Or(taken, of)
+	}
+	return taken
+}
+
+// refuseTaken returns the error of an object that is neither the database's nor to be adopted, nil for any other object, and while the object is being deleted.
+func (db *database) refuseTaken(live client.Object) error {
+	var stalled *reconciler.StalledError
+	if err := apply.Taken(db.r.Client.Scheme(), db.cm, live, live, workload.NewRequest(db.in).Policy.Adopt); errors.As(err, &stalled) {
+		return stalled
+	}
+	return nil
 }
 
 // secretWith returns the database's Secret with values. It outlives the CloudManager if the volumes, or some of them, do.

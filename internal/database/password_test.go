@@ -104,7 +104,21 @@ func TestSecretChild(t *testing.T) {
 	_, w := databaseOf(t, "1Gi")
 	claim := claimOf(w, 0, "1Gi")
 	claim.Namespace = "default"
+	claimFor := func(owner string) client.Object {
+		c := claim.DeepCopy()
+		c.Annotations = map[string]string{appv1.AnnotationRetainedFor: owner}
+		return c
+	}
+	secretFor := func(owner, password string) *corev1.Secret {
+		secret := kept(password)
+		secret.Annotations[appv1.AnnotationRetainedFor] = owner
+		return secret
+	}
+	second := claimOf(w, 1, "1Gi")
+	second.Namespace = "default"
 	for name, c := range map[string]struct {
+		adopt    bool
+		says     string // In the message of the error.
 		stated   string
 		ref      *appv1.SecretKeyRef
 		live     *corev1.Secret
@@ -115,25 +129,38 @@ func TestSecretChild(t *testing.T) {
 		retained bool
 		reason   string
 	}{
-		"new":                                 {retained: true},
-		"new, not retained":                   {retain: ptr.To(false)},
-		"stated":                              {stated: "a", password: "a", retained: true},
-		"kept":                                {live: kept("a"), password: "a", usable: true, retained: true},
-		"kept, of another owner":              {live: secretOf("dbauth", both("a")), password: "a", retained: true},
-		"kept, without a user":                {live: func() *corev1.Secret { s := kept("a"); delete(s.Data, resource.SecretUsername); return s }(), password: "a", retained: true},
-		"restated on empty volumes":           {stated: "b", live: kept("a"), password: "b", retained: true},
-		"restated on volumes":                 {stated: "b", live: kept("a"), others: []client.Object{&claim}, password: "a", usable: true, retained: true, reason: appv1.ReasonPasswordMismatch},
-		"restated on volumes, not retained":   {stated: "b", live: kept("a"), others: []client.Object{&claim}, retain: ptr.To(false), password: "a", usable: true, reason: appv1.ReasonPasswordMismatch},
-		"lost":                                {others: []client.Object{&claim}, reason: appv1.ReasonPasswordLost},
-		"restored by the spec":                {stated: "a", others: []client.Object{&claim}, password: "a", retained: true},
-		"named":                               {ref: &appv1.SecretKeyRef{Name: "mine"}, others: []client.Object{secretOf("mine", map[string]string{"password": "a"})}, password: "a", retained: true},
-		"named with a key":                    {ref: &appv1.SecretKeyRef{Name: "mine", Key: "pw"}, others: []client.Object{secretOf("mine", map[string]string{"pw": "a"})}, password: "a", retained: true},
-		"named, and not there":                {ref: &appv1.SecretKeyRef{Name: "mine"}, live: kept("a"), password: "a", usable: true, retained: true, reason: appv1.ReasonSecretNotFound},
-		"named, and not there, of another":    {ref: &appv1.SecretKeyRef{Name: "mine"}, live: secretOf("dbauth", both("a")), reason: appv1.ReasonSecretNotFound},
-		"named, without the key":              {ref: &appv1.SecretKeyRef{Name: "mine", Key: "pw"}, others: []client.Object{secretOf("mine", both("a"))}, reason: appv1.ReasonSecretNotFound},
-		"named, another than kept, on claims": {ref: &appv1.SecretKeyRef{Name: "mine"}, live: kept("a"), others: []client.Object{secretOf("mine", both("b")), &claim}, password: "a", usable: true, retained: true, reason: appv1.ReasonPasswordMismatch},
+		"new":                                   {retained: true},
+		"new, not retained":                     {retain: ptr.To(false)},
+		"stated":                                {stated: "a", password: "a", retained: true},
+		"kept":                                  {live: kept("a"), password: "a", usable: true, retained: true},
+		"kept, of another owner":                {live: secretOf("dbauth", both("a")), password: "a", retained: true},
+		"kept, without a user":                  {live: func() *corev1.Secret { s := kept("a"); delete(s.Data, resource.SecretUsername); return s }(), password: "a", retained: true},
+		"restated on empty volumes":             {stated: "b", live: kept("a"), password: "b", retained: true},
+		"restated on volumes":                   {stated: "b", live: kept("a"), others: []client.Object{&claim}, password: "a", usable: true, retained: true, reason: appv1.ReasonPasswordMismatch},
+		"restated on volumes, not retained":     {stated: "b", live: kept("a"), others: []client.Object{&claim}, retain: ptr.To(false), password: "a", usable: true, reason: appv1.ReasonPasswordMismatch},
+		"lost":                                  {others: []client.Object{&claim}, reason: appv1.ReasonPasswordLost},
+		"restored by the spec":                  {stated: "a", others: []client.Object{&claim}, password: "a", retained: true},
+		"named":                                 {ref: &appv1.SecretKeyRef{Name: "mine"}, others: []client.Object{secretOf("mine", map[string]string{"password": "a"})}, password: "a", retained: true},
+		"named with a key":                      {ref: &appv1.SecretKeyRef{Name: "mine", Key: "pw"}, others: []client.Object{secretOf("mine", map[string]string{"pw": "a"})}, password: "a", retained: true},
+		"named, and not there":                  {ref: &appv1.SecretKeyRef{Name: "mine"}, live: kept("a"), password: "a", usable: true, retained: true, reason: appv1.ReasonSecretNotFound},
+		"named, and not there, of another":      {ref: &appv1.SecretKeyRef{Name: "mine"}, live: secretOf("dbauth", both("a")), reason: appv1.ReasonSecretNotFound},
+		"named, without the key":                {ref: &appv1.SecretKeyRef{Name: "mine", Key: "pw"}, others: []client.Object{secretOf("mine", both("a"))}, reason: appv1.ReasonSecretNotFound},
+		"named, another than kept, on claims":   {ref: &appv1.SecretKeyRef{Name: "mine"}, live: kept("a"), others: []client.Object{secretOf("mine", both("b")), &claim}, password: "a", usable: true, retained: true, reason: appv1.ReasonPasswordMismatch},
+		"another Secret's password, on volumes": {stated: "b", live: secretFor("CloudManager.other", "a"), others: []client.Object{&claim}, reason: appv1.ReasonResourceExists, says: "Secret dbauth exists and is retained for"},
+		"another Secret's password, on others' volumes":  {stated: "b", live: secretFor("CloudManager.other", "a"), others: []client.Object{claimFor("CloudManager.other")}, reason: appv1.ReasonResourceExists, says: "Secret dbauth exists"},
+		"another Secret's without a password":            {live: secretFor("CloudManager.other", ""), others: []client.Object{&claim}, reason: appv1.ReasonResourceExists, says: "Secret dbauth exists"},
+		"others' volumes":                                {others: []client.Object{claimFor("CloudManager.other")}, reason: appv1.ReasonResourceExists, says: "PersistentVolumeClaim datadir-db-0 exists and is retained for"},
+		"volumes by hand":                                {others: []client.Object{claimFor("")}, reason: appv1.ReasonResourceExists, says: "PersistentVolumeClaim datadir-db-0 exists"},
+		"others' volumes, and another password":          {stated: "b", live: kept("a"), others: []client.Object{claimFor("CloudManager.other")}, password: "a", usable: true, retained: true, reason: appv1.ReasonResourceExists, says: "PersistentVolumeClaim datadir-db-0 exists"},
+		"others' volumes next to ours":                   {others: []client.Object{claimFor("CloudManager.other"), &second}, reason: appv1.ReasonPasswordLost, says: "datadir-db-1"},
+		"volumes by hand, to adopt":                      {adopt: true, others: []client.Object{claimFor("")}, reason: appv1.ReasonPasswordLost, says: "datadir-db-0"},
+		"others' volumes, to adopt":                      {adopt: true, others: []client.Object{claimFor("CloudManager.other")}, reason: appv1.ReasonResourceExists, says: "datadir-db-0"},
+		"a Secret by hand, to adopt, on volumes of ours": {adopt: true, stated: "b", live: secretOf("dbauth", both("a")), others: []client.Object{&claim}, reason: appv1.ReasonPasswordMismatch},
 	} {
 		cm, w := databaseOf(t, "1Gi", func(s *appv1.Storage) { s.Retain = c.retain })
+		if c.adopt {
+			cm.Annotations = map[string]string{appv1.AnnotationAdopt: "true"}
+		}
 		cm.Spec.DB.RootPass, cm.Spec.DB.RootPassSecretRef = c.stated, c.ref
 		objects := c.others
 		if c.live != nil {
@@ -141,11 +168,11 @@ func TestSecretChild(t *testing.T) {
 		}
 		db := withObjects(t, cm, liveDatabase(cm, w), objects...)
 		child, usable, err := db.secretChild(t.Context(), db.seen, w)
-		reason := ""
+		reason, message := "", ""
 		if err != nil {
-			reason, _ = reconciler.ReasonAndMessageOf(err)
+			reason, message = reconciler.ReasonAndMessageOf(err)
 		}
-		if reason != c.reason || usable != c.usable || err != nil && (child.Desired != nil) != c.usable {
+		if reason != c.reason || !strings.Contains(message, c.says) || usable != c.usable || err != nil && (child.Desired != nil) != c.usable {
 			t.Errorf("%s: usable %t, %v; want %t, %q", name, usable, err, c.usable, c.reason)
 		}
 		if child.Desired == nil {

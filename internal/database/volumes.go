@@ -13,6 +13,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/workload"
 	"huolala.cn/app-operator/resource"
@@ -63,6 +64,26 @@ func (v *volumes) Volume(seen *workload.Observed) *corev1.PersistentVolumeClaim 
 
 // LostReplicas implements Data.
 func (v *volumes) LostReplicas() *int32 { return v.lostPods }
+
+// Note implements Data. It is about the first claim whose volume cannot get its size after the API server has accepted the size: the spec is in force, and
+// the pods run.
+func (v *volumes) Note() reconciler.ReasonAndMessage {
+	for i := range v.claims {
+		claim := &v.claims[i]
+		words, failed := health.ResizeFailure(&claim.Status)
+		if !failed || claim.Annotations[appv1.AnnotationRetainedFor] != resource.KindCloudManager.Name+"."+v.cm.Name {
+			continue
+		}
+		if words != "" {
+			words = ": " + words
+		}
+		return reconciler.ReasonAndMessage{
+			Reason:  appv1.ReasonVolumeResizeFailed,
+			Message: fmt.Sprintf(messageVolumeStays, claim.Name, claim.Spec.Resources.Requests.Storage(), words),
+		}
+	}
+	return reconciler.ReasonAndMessage{}
+}
 
 // LiveObject implements Data.
 func (v *volumes) LiveObject(wanted client.Object) (live client.Object, ok bool) {

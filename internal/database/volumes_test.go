@@ -339,6 +339,40 @@ func TestClaimChildren(t *testing.T) {
 	}
 }
 
+// TestVolumeNote checks the note about a volume that does not grow though the API server has accepted its size.
+func TestVolumeNote(t *testing.T) {
+	cm, w := databaseOf(t, "10Gi")
+	failing := func(ordinal int, change ...func(*corev1.PersistentVolumeClaim)) corev1.PersistentVolumeClaim {
+		claim := claimOf(w, ordinal, "10Gi")
+		claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{
+			Type: corev1.PersistentVolumeClaimControllerResizeError, Status: corev1.ConditionTrue, Message: "beyond the quota",
+		}}
+		for _, apply := range change {
+			apply(&claim)
+		}
+		return claim
+	}
+	infeasible := func(c *corev1.PersistentVolumeClaim) {
+		c.Status.Conditions = nil
+		c.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{corev1.ResourceStorage: corev1.PersistentVolumeClaimNodeResizeInfeasible}
+	}
+	for name, c := range map[string]struct {
+		claims []corev1.PersistentVolumeClaim
+		says   string
+	}{
+		"none":          {},
+		"as they are":   {claims: []corev1.PersistentVolumeClaim{claimOf(w, 0, "10Gi")}},
+		"the second":    {[]corev1.PersistentVolumeClaim{claimOf(w, 0, "10Gi"), failing(1)}, "PersistentVolumeClaim datadir-db-1 cannot grow to 10Gi: beyond the quota. "},
+		"without words": {[]corev1.PersistentVolumeClaim{failing(0, infeasible)}, "PersistentVolumeClaim datadir-db-0 cannot grow to 10Gi. "},
+		"of others":     {claims: []corev1.PersistentVolumeClaim{failing(0, func(c *corev1.PersistentVolumeClaim) { c.Annotations = nil })}},
+	} {
+		note := (&volumes{cm: cm, name: "db", claims: c.claims}).Note()
+		if (note.Reason == appv1.ReasonVolumeResizeFailed) != (c.says != "") || !strings.Contains(note.Message, c.says) {
+			t.Errorf("%s: %+v", name, note)
+		}
+	}
+}
+
 // TestLeavesClaims checks when the password is kept although the volumes are not: while one of them stays.
 func TestLeavesClaims(t *testing.T) {
 	cm, w := databaseOf(t, "1Gi", func(s *appv1.Storage) { s.Retain = ptr.To(false) })

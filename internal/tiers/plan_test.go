@@ -610,6 +610,13 @@ func TestSummarizeTiers(t *testing.T) {
 			},
 			func(r *reconciler.Report) { r.Note = overridden("One. Two.") },
 		},
+		"overridden fields before any other note": {
+			func(p *Plan) {
+				p.Tiers[database0].Report.Note = reconciler.ReasonAndMessage{Reason: appv1.ReasonVolumeResizeFailed, Message: "One."}
+				p.Tiers[identity1].Report.Note, p.Tiers[front2].Report.Note = overridden("Two."), overridden("Three.")
+			},
+			func(r *reconciler.Report) { r.Note = overridden("Two. Three.") },
+		},
 		"the first that waits tells": {
 			func(p *Plan) {
 				p.Tiers[identity1].Decision = Decision{Kept, "db"}

@@ -140,15 +140,22 @@ func (t *State) mergeInto(report *reconciler.Report) {
 		report.Auxiliary = t.Report.Auxiliary
 	}
 	report.Event.Warning = cmp.Or(report.Event.Warning, t.Report.Event.Warning)
-	switch note := &report.Note; note.Reason {
-	case "":
-		*note = t.Report.Note
-	case t.Report.Note.Reason:
-		note.Message += " " + t.Report.Note.Message
-	}
+	report.Note = mergeNotes(report.Note, t.Report.Note)
 	if t.Action != Applied && report.InForce == reconciler.Present {
 		report.InForce = reconciler.Earlier
 		report.Why = reconciler.ReasonAndMessage{Reason: appv1.ReasonDependencyNotReady, Message: t.waitMessage()}
 	}
 	report.Event.AddChanges(t.Report.Event.Action, t.Report.Event.Changes)
+}
+
+// mergeNotes returns the note of a report of all tiers: the first one, with the messages of all notes of its reason. A note about overridden fields replaces
+// any other one, as the next reconcile reads it from the status.
+func mergeNotes(first, next reconciler.ReasonAndMessage) reconciler.ReasonAndMessage {
+	switch {
+	case first.Reason == "", next.Reason == appv1.ReasonOverridden && first.Reason != appv1.ReasonOverridden:
+		return next
+	case first.Reason == next.Reason:
+		return reconciler.ReasonAndMessage{Reason: first.Reason, Message: first.Message + " " + next.Message}
+	}
+	return first
 }

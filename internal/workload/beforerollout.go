@@ -116,9 +116,12 @@ func (c decider) releaseByJob(want *decision, present *builtSpec) (release, erro
 	}
 	name := c.awaitedJob(present)
 	live := c.jobNamed(name)
-	done := live != nil && health.JobEndedBy(live, batchv1.JobComplete) || c.ranBeforeCanary(name)
+	done := live != nil && health.JobEndedBy(live, batchv1.JobComplete)
+	if ran := c.jobBeforeCanary(present, name); ran != "" && live == nil {
+		name, done = ran, true
+	}
 	if failed := live != nil && health.JobEndedBy(live, batchv1.JobFailed); done || c.foresees && !failed {
-		recorded, err := c.recordJob(present, name, live)
+		recorded, err := c.recordJob(present, name, c.rolloutOfJob(present).Cause, live)
 		released := release{present: recorded}
 		if !done && live == nil {
 			released.job = jobDecision{name: name, spec: spec}
@@ -219,12 +222,14 @@ func (c decider) startsRollout(present *builtSpec) bool {
 	case !c.seen.isOwned(c.in.Owner):
 		return c.in.adoptsObjects()
 	}
-	recorded, err := inputsOf(live)
+	recorded, err := c.inputsInForce(live)
 	if err == nil && recorded.Refresh != present.inputs.Refresh {
 		return true
 	}
 	stable := c.stableWorkload()
 	switch {
+	case stable == nil && !c.in.OwnsRecord(live) && c.wasInForce(): // Another writer has changed the record, as kubectl rollout undo does, and nothing else has changed.
+		return false
 	case stable == nil: // The record is a hash.
 		return present.liveChanged
 	case stable.TemplateKept:
@@ -268,7 +273,7 @@ func (c decider) awaitedJob(present *builtSpec) string {
 	after, recorded := "", resource.BuildInputs{} // The first Job of a workload is after none, after the UID of a live Deployment, or after the recorded Job.
 	if live := c.seen.Deployment(); live != nil {
 		after = string(live.UID)
-		if inputs, err := inputsOf(live); err == nil && inputs.Job != "" {
+		if inputs, err := c.inputsInForce(live); err == nil && inputs.Job != "" {
 			after, recorded = inputs.Job, inputs
 		}
 	}
@@ -299,13 +304,14 @@ func (c decider) jobAfter(recorded *resource.BuildInputs) *batchv1.Job {
 // that was left before its rollout: that spec has another Job when it comes back.
 func (c decider) leaveJob(present *builtSpec) (*builtSpec, error) {
 	if later := c.jobAfter(&present.inputs); later != nil {
-		return c.recordJob(present, later.Name, later)
+		return c.recordJob(present, later.Name, "", later)
 	}
 	return present, nil
 }
 
-// recordJob returns the present workload with the name and the time of a Job in its record. job is nil for a Job that is gone, or planned.
-func (c decider) recordJob(present *builtSpec, name string, job *batchv1.Job) (*builtSpec, error) {
+// recordJob returns the present workload with the name and the time of a Job in its record, and with the cause of the rollout that waited for the Job, empty for
+// a Job about another spec. job is nil for a Job that is gone, or planned.
+func (c decider) recordJob(present *builtSpec, name, cause string, job *batchv1.Job) (*builtSpec, error) {
 	inputs := present.inputs
 	switch {
 	case job != nil:
@@ -313,7 +319,7 @@ func (c decider) recordJob(present *builtSpec, name string, job *batchv1.Job) (*
 	case inputs.Job != name:
 		inputs.JobAt = metav1.Time{}
 	}
-	inputs.Job = name
+	inputs.Job, inputs.JobCause = name, cause
 	recorded := c.rebuildChosen(present, inputs)
 	if len(recorded.errs) > 0 {
 		return nil, fmt.Errorf("the name of a Job makes the spec invalid: %w", recorded.errs.ToAggregate())
@@ -321,14 +327,22 @@ func (c decider) recordJob(present *builtSpec, name string, job *batchv1.Job) (*
 	return recorded, nil
 }
 
-// ranBeforeCanary reports whether the canary of the present spec was created after a Job of this name had succeeded, which may have been deleted.
-func (c decider) ranBeforeCanary(name string) bool {
+// jobBeforeCanary returns the name of the Job after whose success the canary of the present spec was created, empty if there is none. The Job, and those before
+// it, from whose names its name was made, may have been deleted: the canary has the cause of the rollout. The canary of an earlier release has the name alone.
+func (c decider) jobBeforeCanary(present *builtSpec, name string) string {
 	history, ok := c.canaryHistory()
 	if !ok {
-		return false
+		return ""
 	}
 	is, err := resource.DecodeInputs(history.Inputs)
-	return err == nil && is.Job == name
+	if err != nil {
+		return ""
+	}
+	byCause := is.JobCause != "" && is.JobCause == c.rolloutOfJob(present).Cause && c.jobAfter(&is) == nil // A later Job is about another spec.
+	if is.Job != name && !byCause {
+		return ""
+	}
+	return is.Job
 }
 
 // jobNamed returns the Job of a name, nil if there is none.

@@ -11,6 +11,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/fields"
+	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -234,6 +235,8 @@ func (l lostInputs) LostInputs() string { return string(l) }
 func (lostInputs) LostReplicas() *int32 { return nil }
 
 func (lostInputs) Volume(*Observed) *corev1.PersistentVolumeClaim { return nil }
+
+func (lostInputs) Note() reconciler.ReasonAndMessage { return reconciler.ReasonAndMessage{} }
 
 func (lostInputs) LiveObject(client.Object) (client.Object, bool) { return nil, false }
 

@@ -213,8 +213,11 @@ func (c decider) stableWorkload() *resource.Workload {
 		return nil
 	}
 	stable := *source
-	if stable.mark.Failed == nil { // A hold that is over.
+	switch failed := stable.mark.Failed; { // Of a hold that is over.
+	case failed == nil:
 		stable.mark = holdMark{}
+	case failed.Canary:
+		stable.mark = holdMark{By: byAbort, Failed: failed}
 	}
 	return c.buildHeld(&stable)
 }
@@ -237,7 +240,11 @@ func (c decider) changesTemplate(stable, present *resource.Workload) (bool, erro
 			return c.changesKept(present, live)
 		}
 		holds, err := c.compare.RecordHolds(c.in.fieldManager(), templateOnly(present.Template), templateOnly(live.Spec.Template), live)
-		return !holds, err
+		if err != nil || !holds || c.in.OwnsRecord(live) || c.wasInForce() {
+			return !holds, err
+		}
+		matches, err := c.compare.Matches(templateOnly(present.Template), templateOnly(live.Spec.Template)) // Fields of other writers count, too.
+		return !matches, err
 	}
 	return !equality.Semantic.DeepEqual(stable.Template, present.Template), nil
 }
@@ -276,14 +283,14 @@ func (c decider) isStopped() bool {
 	return ptr.Deref(c.in.Spec.Workload().Replicas, 1) == 0 && !c.seen.Scaled
 }
 
-// canaryPods returns the number of pods of the canary. A percentage counts when the canary starts; the status has the number from then on, as others can
+// canaryPods returns the number of pods of the canary. A percentage counts when the canary of the change starts; the status has the number from then on, as others can
 // scale the Deployment.
 func (c decider) canaryPods(spec *appv1.CanarySpec, present *builtSpec) int32 {
 	live := c.seen.canary.object
 	if c.isStopped() {
 		return 0
 	}
-	if spec.Pods != nil && strings.HasSuffix(spec.Pods.StrVal, "%") && c.hasCanary() {
+	if spec.Pods != nil && strings.HasSuffix(spec.Pods.StrVal, "%") && c.runsInCanary(present) {
 		if is := c.in.Before.Release.Canary; is != nil && is.UID == live.UID && is.Pods > 0 {
 			return is.Pods
 		}

@@ -48,10 +48,10 @@ func (c decider) hasDefaultsInForce(inputs *resource.BuildInputs) bool {
 	return err == nil && is.HasPresentDefaults(c.in.Spec.WithDefaults(""), inputs)
 }
 
-// abortInForce returns the mark of an aborted canary of the present spec, nil if there is none.
+// abortInForce returns the mark of an aborted canary of the present spec, nil if there is none. A hold that is over keeps the failed spec of the abort.
 func (c decider) abortInForce(present *builtSpec) *holdMark {
 	source := c.recordInForce()
-	if source == nil || source.mark.By != byAbort || source.mark.Failed == nil {
+	if source == nil || source.mark.Failed == nil || !source.mark.Failed.Canary {
 		return nil
 	}
 	failed := c.stillFailed(source.mark.Failed)

@@ -70,6 +70,22 @@ func (s *situation) hash() {
 	s.main().Annotations[appv1.AnnotationLastAppliedSpec] = "sha256:" + resource.AppSpec(s.app).Identity()[len("sha256:"):][:63] + "0"
 }
 
+// undo has another writer own the record on the live Deployment, as after kubectl rollout undo.
+func (s *situation) undo(t *testing.T) {
+	t.Helper()
+	fields := s.main().ManagedFields[0].FieldsV1
+	raw := strings.Replace(fields.GetRawString(), `"f:`+appv1.AnnotationLastAppliedSpec+`":{},`, "", 1)
+	if raw == fields.GetRawString() {
+		t.Fatal("the operator does not own the record")
+	}
+	fields.SetRawString(raw)
+}
+
+// rememberLive has the record on the live Deployment be remembered.
+func (s *situation) rememberLive() {
+	s.seen.Remembered = Memory{Known: true, record: workloadRecord{spec: recordOf(s.main()), inputs: s.main().Annotations[appv1.AnnotationLastAppliedInputs]}}
+}
+
 // aborted has the live Deployment have the mark of an aborted canary of an image.
 func (s *situation) aborted(t *testing.T, image string, change ...func(*failedSpec)) {
 	t.Helper()
@@ -179,6 +195,24 @@ func TestDecideCanary(t *testing.T) {
 			s.seen.canary.object.OwnerReferences = nil
 			s.annotate(appv1.AnnotationAdopt, "true")
 		}, "canary nginx:1 earlier remembers record ResourceExists"},
+		"the record is another writer's, and was in force": {func(s *situation) {
+			s.undo(t)
+			s.app.Status.Conditions = []metav1.Condition{{Type: appv1.ConditionApplied, Status: metav1.ConditionTrue}}
+		}, "present nginx:2 whole"},
+		"the record is another writer's, and is remembered": {func(s *situation) {
+			s.undo(t)
+			s.rememberLive()
+		}, "canary nginx:1 earlier remembers record, canary applied nginx:2 x1, CanaryStarted"},
+		"the Deployment is another owner's, and a former record is remembered": {func(s *situation) {
+			s.rememberLive()
+			s.undo(t)
+			s.main().OwnerReferences = nil
+		}, "present nginx:2"},
+		"the Deployment is another writer's, and a former record is remembered": {func(s *situation) {
+			s.compare = false
+			s.rememberLive()
+			s.main().ManagedFields[0].Manager = "restore"
+		}, "canary nginx:2 earlier, canary applied nginx:2 x1, alone, CanaryStarted"},
 		// It waits.
 		"it runs":                 {func(s *situation) { s.run(t, "nginx:2") }, "canary nginx:1 earlier remembers record, canary applied nginx:2 x1"},
 		"it runs, paused":         {func(s *situation) { s.run(t, "nginx:2"); s.in.Paused = true }, "canary nginx:1 earlier remembers record, canary applied nginx:2 x1"},
@@ -194,6 +228,10 @@ func TestDecideCanary(t *testing.T) {
 			s.app.Status.LastGood, s.main().Status.AvailableReplicas = nil, 0
 		}, "canary nginx:1 earlier remembers record, canary applied nginx:2 x1"},
 		"it runs, the Deployment is gone": {func(s *situation) { s.run(t, "nginx:2"); s.remember(t) }, "canary nginx:1 earlier, canary applied nginx:2 x1"},
+		"a share of another canary": {func(s *situation) {
+			s.run(t, "nginx:3")
+			s.app.Spec.Canary.Pods, s.app.Spec.Replicas = ptr.To(intstr.FromString("50%")), ptr.To[int32](8)
+		}, "canary nginx:1 earlier remembers record, canary replaced nginx:2 x4"},
 		"a share stays": {func(s *situation) {
 			s.run(t, "nginx:2")
 			s.app.Spec.Canary.Pods, s.main().Spec.Replicas = ptr.To(intstr.FromString("50%")), ptr.To[int32](8)

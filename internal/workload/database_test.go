@@ -12,6 +12,7 @@ import (
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -20,6 +21,7 @@ type knownVolume string
 
 func (knownVolume) LostInputs() string                             { return "" }
 func (knownVolume) LostReplicas() *int32                           { return nil }
+func (knownVolume) Note() reconciler.ReasonAndMessage              { return reconciler.ReasonAndMessage{} }
 func (knownVolume) LiveObject(client.Object) (client.Object, bool) { return nil, false }
 func (v knownVolume) After(client.Object) (Data, bool)             { return v, false }
 func (v knownVolume) Volume(*Observed) *corev1.PersistentVolumeClaim {
@@ -28,6 +30,7 @@ func (v knownVolume) Volume(*Observed) *corev1.PersistentVolumeClaim {
 	}
 	claim := &corev1.PersistentVolumeClaim{}
 	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: apiresource.MustParse(string(v))}
+	claim.Spec.StorageClassName = ptr.To("standard")
 	return claim
 }
 
@@ -113,6 +116,25 @@ func TestSubstitute(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestSubstituteClass checks the class of the volumes of a rebuilt StatefulSet: the claims have the cluster's default where the spec states none, and
+// no default is written into the StatefulSet, where it could not be changed.
+func TestSubstituteClass(t *testing.T) {
+	for name, c := range map[string]struct{ stated, want *string }{
+		"none":           {nil, nil},
+		"the claims'":    {ptr.To("standard"), ptr.To("standard")},
+		"one other":      {ptr.To("fast"), ptr.To("standard")},
+		"no provisioner": {ptr.To(""), ptr.To("standard")},
+	} {
+		in, w, seen := newDatabase(t, "10Gi")
+		seen.Object, seen.Data = nil, knownVolume("20Gi")
+		w.Claims[0].Spec.StorageClassName = c.stated
+		substitute := decider{in: in, seen: seen}.substituteWorkload(w)
+		if got := substitute.Claims[0].Spec.StorageClassName; !ptr.Equal(got, c.want) || !ptr.Equal(w.Claims[0].Spec.StorageClassName, c.stated) {
+			t.Errorf("%s: %q, want %q", name, ptr.Deref(got, "none"), ptr.Deref(c.want, "none"))
 		}
 	}
 }

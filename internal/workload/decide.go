@@ -301,7 +301,8 @@ func (c decider) growsVolume(w *resource.Workload) bool {
 }
 
 // substituteWorkload returns the refused workload of a database with the volumes that the database has, if nothing else of it differs from
-// the last applied spec, or no record of that spec is known and the StatefulSet is gone; nil otherwise, and for other workloads.
+// the last applied spec, or no record of that spec is known and the StatefulSet is gone; nil otherwise, and for other workloads. Where only the claims
+// are left, their class may be the cluster's default, which a spec without a class does not state.
 func (c decider) substituteWorkload(refused *resource.Workload) *resource.Workload {
 	if c.seen.Data == nil || len(refused.Claims) == 0 {
 		return nil
@@ -310,7 +311,11 @@ func (c decider) substituteWorkload(refused *resource.Workload) *resource.Worklo
 	if volume == nil {
 		return nil
 	}
-	kept := refused.WithVolume(&volume.Spec)
+	is := volume.Spec
+	if refused.Claims[0].Spec.StorageClassName == nil && c.seen.StatefulSet() == nil {
+		is.StorageClassName = nil
+	}
+	kept := refused.WithVolume(&is)
 	if set := c.seen.StatefulSet(); set != nil {
 		record := recordOf(set)
 		if changed, err := c.in.Spec.Changed(record, resource.ScopePods); err != nil || changed || !c.in.OwnsRecord(set) {

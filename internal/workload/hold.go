@@ -11,6 +11,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
@@ -84,17 +85,14 @@ func (c decider) canHold() bool {
 
 // wishHold returns the hold that is requested by an annotation, a mark or a stalled rollout.
 func (c decider) wishHold() holdWish {
-	mark := c.in.markOf(c.seen.Object)
-	if c.seen.Object == nil {
-		mark = c.seen.Remembered.record.mark
-	}
+	mark := c.markInForce()
 	failed := c.stillFailed(mark.Failed)
 	switch value := c.in.Owner.GetAnnotations()[appv1.AnnotationHold]; {
 	case value == appv1.HoldLastGood:
 		return holdWish{mark: &holdMark{By: value, Failed: failed}}
 	case value != "":
 		return holdWish{mark: &holdMark{ReplicaSet: value, By: value, Failed: failed}}
-	case failed != nil && mark.ReplicaSet != "":
+	case failed != nil && mark.ReplicaSet != "" && !c.endsInAbort(mark):
 		name := mark.ReplicaSet
 		if mark.By != byRollback && c.in.Before.History.LastGood != nil { // After a hold of any ReplicaSet, the rollback is in force again.
 			name = ""
@@ -102,6 +100,13 @@ func (c decider) wishHold() holdWish {
 		return holdWish{mark: &holdMark{ReplicaSet: name, By: byRollback, Failed: failed}}
 	}
 	return c.wishRollback(mark)
+}
+
+// endsInAbort reports whether a hold that is over was of a resource whose canary was aborted, and has left the pods of before that abort in force: the abort
+// continues. After a hold of any other ReplicaSet, the workload returns to these pods first.
+func (c decider) endsInAbort(mark holdMark) bool {
+	good := c.in.Before.History.LastGood
+	return mark.Failed.Canary && (good == nil || good.ReplicaSet == mark.ReplicaSet)
 }
 
 // decideHold decides for a workload where a hold or a rollback is wished. For a rollback that is declined, it returns a decision whose
@@ -235,18 +240,43 @@ func (c decider) checkHeld(wish holdWish, mark holdMark, set *appsv1.ReplicaSet)
 	return heldRecord{source: source}, nil
 }
 
-// recordInForce returns the record of the spec in force, with the mark of the hold if there is one; nil for an unknown record.
+// recordInForce returns the record of the spec in force, with the mark of the hold if there is one; nil for an unknown record. Where another writer has changed the
+// record on a Deployment that the operator has applied, as kubectl rollout undo does, the remembered record counts, which there is while an earlier spec is in force.
 func (c decider) recordInForce() *holdSource {
-	if live := c.seen.Object; live != nil {
-		if !c.in.OwnsRecord(live) {
-			return nil
-		}
+	live, known := c.seen.Object, &c.seen.Remembered
+	switch {
+	case live != nil && c.in.OwnsRecord(live):
 		return &holdSource{mark: c.in.markOf(live), spec: recordOf(live), inputs: live.GetAnnotations()[appv1.AnnotationLastAppliedInputs]}
-	}
-	if known := &c.seen.Remembered; known.Known {
+	case known.Known && (live == nil || c.seen.isOwned(c.in.Owner) && children.Applies(live, c.in.fieldManager())):
 		return &holdSource{mark: known.record.mark, spec: known.record.spec, inputs: known.record.inputs}
 	}
 	return nil
+}
+
+// markInForce returns the mark of the record in force, of an unknown record the mark on the live Deployment.
+func (c decider) markInForce() holdMark {
+	if !c.seen.Remembered.Known {
+		return c.in.markOf(c.seen.Object)
+	}
+	if source := c.recordInForce(); source != nil {
+		return source.mark
+	}
+	return c.in.markOf(c.seen.Object)
+}
+
+// inputsInForce returns the inputs of the record in force, of an unknown record those on the live Deployment.
+func (c decider) inputsInForce(live *appsv1.Deployment) (resource.BuildInputs, error) {
+	if source := c.recordInForce(); source != nil {
+		return resource.DecodeInputs(source.inputs)
+	}
+	return inputsOf(live)
+}
+
+// wasInForce reports whether the present spec was in force by the status, which only the operator writes. Applied is also false for the trouble of an object
+// around the pods, and Ready is true only for pods of the present spec.
+func (c decider) wasInForce() bool {
+	conditions := c.in.Before.Workload.Conditions
+	return !c.in.isNewSpec() && (meta.IsStatusConditionTrue(conditions, appv1.ConditionApplied) || meta.IsStatusConditionTrue(conditions, appv1.ConditionReady))
 }
 
 // recordToRemember returns the record on the live Deployment, from which it is recreated if it is deleted; nil if there is none.
@@ -272,7 +302,7 @@ func (c decider) buildHeld(source *holdSource) *resource.Workload {
 	}
 	// A ReplicaSet is held by the template that its record makes, and a Deployment that is gone has no template to keep.
 	inputs.Kept = inputs.Kept && source.mark.ReplicaSet == "" && c.seen.Object != nil
-	if source.mark.rolledBack() { // The refresh has been acted on, and has failed.
+	if source.mark.rolledBack() && !source.mark.Failed.Canary { // The refresh has been acted on, and has failed. An abort is decided once more.
 		inputs.Refresh = source.mark.Failed.Refresh
 	}
 	options := c.optionsFor(inputs)

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"slices"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -39,5 +40,17 @@ func TestRunningReplicaSet(t *testing.T) {
 		if got := runningReplicaSet(d, c.pods); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// TestImageOfAFailedSpec has a rollout stall whose pods have a container of others before the main one: the mark has the image of the main container.
+func TestImageOfAFailedSpec(t *testing.T) {
+	s := newSituation(t)
+	s.stall()
+	pods := &s.main().Spec.Template.Spec
+	pods.Containers = slices.Insert(pods.Containers, 0, corev1.Container{Name: "log", Image: "log:1"})
+	in := newAppInput(s.app)
+	if wish := (decider{compare: s.compare, in: in, seen: s.seen}).wishHold(); wish.mark == nil || wish.mark.Failed.Image != "nginx:1" {
+		t.Errorf("the wish is %+v", wish)
 	}
 }

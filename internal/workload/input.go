@@ -41,6 +41,8 @@ type Input struct {
 	// Before is the status as the last reconcile has reported it. Existed is true for a workload whose objects existed whatever Before has.
 	Before  Status
 	Existed bool
+	// KeepsRendering is true where the status keeps the rendering of a workload object that is missing.
+	KeepsRendering bool
 	// Former are the objects of a tier's earlier names, which stay until the tier replaces them.
 	Former []client.Object
 }

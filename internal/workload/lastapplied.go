@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -14,6 +15,7 @@ import (
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/fields"
+	"huolala.cn/app-operator/internal/heap"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/internal/shares"
 	"huolala.cn/app-operator/resource"
@@ -64,7 +66,7 @@ func (c decider) lastApplied() (w *resource.Workload, record *workloadRecord, er
 	known := c.seen.Remembered.record
 	if live != nil {
 		known = workloadRecord{
-			selector: c.seen.Selector(), autoscaled: c.seen.Scaled, mark: in.markOf(live), spec: known.spec, inputs: known.inputs,
+			selector: c.seen.Selector(), autoscaled: c.seen.Scaled, mark: c.markInForce(), spec: known.spec, inputs: known.inputs,
 		}
 		if in.OwnsRecord(live) {
 			known.spec, known.inputs = recordOf(live), live.GetAnnotations()[appv1.AnnotationLastAppliedInputs]
@@ -165,6 +167,9 @@ const (
 	maxRecords          = 8 << 20
 	// recordBytes is the memory of a record without its spec and inputs, in bytes.
 	recordBytes = 1 << 10
+	// maxNamespaceFormer is how many bytes of StatefulSets are kept while they are recreated, and maxFormer for all.
+	maxNamespaceFormer = 1 << 20
+	maxFormer          = 8 << 20
 )
 
 // Records remembers the records of workloads whose spec is invalid, so that a deleted workload object can be recreated. After a restart, a
@@ -176,10 +181,14 @@ type Records struct {
 	owners map[Key]types.UID
 	// declined are the rollouts that have stalled and are not undone.
 	declined map[Key]declinedRollback
-	// replaced are the numbers of pods of StatefulSets that are deleted without their pods and recreated.
+	// replaced are the numbers of pods of StatefulSets that are deleted without their pods and recreated. former are the StatefulSets among
+	// these that other managers have added to, as they were last seen.
 	replaced map[Key]int32
+	former   *shares.Store[Key, *appsv1.StatefulSet]
 	// freed are the Services that were refused after former Services had been deleted for their node ports.
 	freed map[Key]freedPorts
+	// before has the records that a plan reads in addition, and does not change, nil for the memory of reconciles.
+	before *Records
 }
 
 // freedPorts is why a Service was refused once its node ports were free.
@@ -194,8 +203,15 @@ type freedPorts struct {
 func NewRecords() *Records {
 	return &Records{
 		records: shares.New[Key, workloadRecord](maxNamespaceRecords, maxRecords), owners: map[Key]types.UID{}, declined: map[Key]declinedRollback{},
-		replaced: map[Key]int32{}, freed: map[Key]freedPorts{},
+		replaced: map[Key]int32{}, former: shares.New[Key, *appsv1.StatefulSet](maxNamespaceFormer, maxFormer), freed: map[Key]freedPorts{},
 	}
+}
+
+// Foresee returns the memory of a plan, which has the records of the memory of reconciles, and adds nothing to it.
+func (l *Records) Foresee() *Records {
+	foreseen := NewRecords()
+	foreseen.before = l
+	return foreseen
 }
 
 // Memory has what the operator remembers of one workload.
@@ -206,8 +222,9 @@ type Memory struct {
 	// declined is a rollout that has stalled and is not undone.
 	declined declinedRollback
 	// Replaced is the number of pods of a StatefulSet that is deleted without its pods and recreated, nil for any other workload, and after a
-	// restart of the operator.
+	// restart of the operator. Former is that StatefulSet, nil if other managers have added nothing to it, or the memory had no room.
 	Replaced *int32
+	Former   *appsv1.StatefulSet
 	// freed is why a Service was refused once its node ports were free.
 	freed freedPorts
 }
@@ -222,13 +239,19 @@ type remembrance struct {
 func (l *Records) Recall(key Key, owner types.UID) Memory {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.owners[key] != owner {
+	switch {
+	case l.owners[key] == owner:
+	case l.before != nil:
+		before := l.before.Recall(key, owner)
+		return Memory{record: before.record, Known: before.Known}
+	default:
 		return Memory{}
 	}
 	record, known := l.records.Get(key.Owner.Namespace, key)
 	memory := Memory{record: record, Known: known, declined: l.declined[key], freed: l.freed[key]}
 	if pods, ok := l.replaced[key]; ok {
 		memory.Replaced = &pods
+		memory.Former, _ = l.former.Get(key.Owner.Namespace, key)
 	}
 	return memory
 }
@@ -239,22 +262,35 @@ func (l *Records) setOwner(key Key, owner types.UID) {
 		l.records.Delete(key.Owner.Namespace, key)
 		delete(l.declined, key)
 		delete(l.replaced, key)
+		l.former.Delete(key.Owner.Namespace, key)
 		delete(l.freed, key)
 	}
 	l.owners[key] = owner
 }
 
-// RememberReplaced keeps the number of pods of a StatefulSet that is about to be deleted without them, and drops it for nil.
+// RememberReplaced keeps the number of pods of a StatefulSet that is about to be deleted without them, and drops it, with the StatefulSet, for nil.
 func (l *Records) RememberReplaced(key Key, owner types.UID, pods *int32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if pods != nil {
 		l.setOwner(key, owner)
-	}
-	if delete(l.replaced, key); pods != nil {
 		l.replaced[key] = *pods
+		return
 	}
+	delete(l.replaced, key)
+	l.former.Delete(key.Owner.Namespace, key)
 	l.dropOwner(key)
+}
+
+// RememberFormer keeps a StatefulSet whose number of pods RememberReplaced has, and drops it for nil. Without room, the number alone stays.
+func (l *Records) RememberFormer(key Key, owner types.UID, set *appsv1.StatefulSet) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, known := l.replaced[key]; set == nil || !known || l.owners[key] != owner {
+		l.former.Delete(key.Owner.Namespace, key)
+		return
+	}
+	l.former.Put(key.Owner.Namespace, key, set, heap.Size(set))
 }
 
 // dropOwner drops the owner of a workload without a memory: a CloudManager can rename its components for ever. l.mu is held.
@@ -317,5 +353,6 @@ func (l *Records) ForgetOwner(manager string, owner types.NamespacedName) {
 	maps.DeleteFunc(l.owners, func(key Key, _ types.UID) bool { return key.isOf(manager, owner) })
 	maps.DeleteFunc(l.declined, func(key Key, _ declinedRollback) bool { return key.isOf(manager, owner) })
 	maps.DeleteFunc(l.replaced, func(key Key, _ int32) bool { return key.isOf(manager, owner) })
+	l.former.DeleteIf(owner.Namespace, func(key Key) bool { return key.isOf(manager, owner) })
 	maps.DeleteFunc(l.freed, func(key Key, _ freedPorts) bool { return key.isOf(manager, owner) })
 }

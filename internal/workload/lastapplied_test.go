@@ -2,6 +2,8 @@ package workload
 
 import (
 	"errors"
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -100,17 +102,69 @@ func TestLastRecords(t *testing.T) {
 	}
 }
 
-// TestForgetKeepsReplaced forgets the record of a database whose StatefulSet is yet to be created again: the number of its pods stays.
+// TestForgetKeepsReplaced forgets the record of a database whose StatefulSet is yet to be created again: the number of its pods stays, and the StatefulSet.
 func TestForgetKeepsReplaced(t *testing.T) {
 	l, key := NewRecords(), Key{Manager: "m", Workload: "db"}
+	set := &appsv1.StatefulSet{}
 	l.RememberReplaced(key, "1", ptr.To[int32](0))
+	l.RememberFormer(key, "1", set)
 	l.Forget(key)
-	if got := l.Recall(key, "1").Replaced; got == nil || *got != 0 {
-		t.Errorf("the number of pods is %v", got)
+	if got := l.Recall(key, "1"); got.Replaced == nil || *got.Replaced != 0 || got.Former != set {
+		t.Errorf("%+v is remembered", got)
 	}
 	l.RememberReplaced(key, "1", nil)
-	if got := l.Recall(key, "1").Replaced; got != nil {
-		t.Errorf("the number of pods is still %d", *got)
+	if got := l.Recall(key, "1"); got.Replaced != nil || got.Former != nil {
+		t.Errorf("%+v is still remembered", got)
+	}
+}
+
+// TestFormerHasBounds remembers StatefulSets that are recreated: those without room have the number of their pods alone, and nothing stays of one that
+// lives again, of another owner, and of one that is gone.
+func TestFormerHasBounds(t *testing.T) {
+	l, owner := NewRecords(), types.NamespacedName{Namespace: "a", Name: "cm"}
+	sized := func(bytes int) *appsv1.StatefulSet {
+		set := &appsv1.StatefulSet{}
+		set.Annotations = map[string]string{"a": strings.Repeat("x", bytes)}
+		return set
+	}
+	remember := func(namespace, name string, bytes int) Key {
+		key := Key{Manager: "m", Owner: types.NamespacedName{Namespace: namespace, Name: owner.Name}, Workload: name}
+		l.RememberReplaced(key, "1", ptr.To[int32](3))
+		l.RememberFormer(key, "1", sized(bytes))
+		return key
+	}
+	for name, bytes := range map[string]int{"large": maxNamespaceFormer, "small": 10} {
+		got := l.Recall(remember("a", name, bytes), "1")
+		if got.Replaced == nil || *got.Replaced != 3 || (got.Former != nil) != (name == "small") {
+			t.Errorf("of a %s one, %+v is remembered", name, got)
+		}
+	}
+	for i := range 40 {
+		remember(fmt.Sprintf("n%d", i%20), strconv.Itoa(i), maxNamespaceFormer/2+1)
+	}
+	if values, bytes := l.former.Used(); bytes > maxFormer || values > 16 {
+		t.Errorf("%d StatefulSets take %d bytes", values, bytes)
+	}
+
+	key := remember("a", "db", 10)
+	l.RememberFormer(key, "1", nil)
+	if got := l.Recall(key, "1"); got.Replaced == nil || got.Former != nil {
+		t.Errorf("of one that stays, %+v is remembered", got)
+	}
+	l.RememberFormer(key, "1", sized(10))
+	l.RememberFormer(key, "2", sized(10))
+	if got := l.Recall(key, "1"); got.Former != nil {
+		t.Error("another owner does not drop it")
+	}
+	l.RememberFormer(key, "1", sized(10))
+	l.RememberReplaced(key, "2", ptr.To[int32](1))
+	if got := l.Recall(key, "2"); got.Former != nil {
+		t.Error("another owner has it")
+	}
+	l.RememberFormer(key, "2", sized(10))
+	l.ForgetOwner("m", owner)
+	if _, known := l.former.Get("a", key); known || l.Recall(key, "2").Replaced != nil {
+		t.Error("it stays without its owner")
 	}
 }
 
@@ -208,5 +262,22 @@ func TestRecordsOfAnotherOwner(t *testing.T) {
 	l.RememberReplaced(key, "3", nil)
 	if len(l.owners) > 0 {
 		t.Error("a workload without a memory has an owner")
+	}
+}
+
+// TestForeseenRecords has a plan read the records of reconciles, of the same owner alone, and add nothing to them.
+func TestForeseenRecords(t *testing.T) {
+	l, key := NewRecords(), Key{Manager: "m", Owner: types.NamespacedName{Namespace: "a", Name: "web"}, Workload: "web"}
+	l.rememberRecord(key, "1", workloadRecord{spec: "before"})
+	plan := l.Foresee()
+	if got := plan.Recall(key, "1"); !got.Known || got.record.spec != "before" {
+		t.Errorf("a plan remembers %+v", got)
+	}
+	if got := plan.Recall(key, "2"); got.Known {
+		t.Errorf("a plan of another owner remembers %+v", got)
+	}
+	plan.rememberRecord(key, "1", workloadRecord{spec: "planned"})
+	if got := l.Recall(key, "1"); got.record.spec != "before" {
+		t.Errorf("after the plan, %+v is remembered", got)
 	}
 }

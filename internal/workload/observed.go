@@ -16,6 +16,7 @@ import (
 	"huolala.cn/app-operator/internal/apply"
 	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/health"
+	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
 )
 
@@ -89,6 +90,8 @@ type Data interface {
 	LostReplicas() *int32
 	// Volume returns the claim, or the template of a claim, that states the live volumes; nil if none is known.
 	Volume(seen *Observed) *corev1.PersistentVolumeClaim
+	// Note returns the trouble of the volumes although the spec is in force, without a reason if nothing is.
+	Note() reconciler.ReasonAndMessage
 	// LiveObject returns the live object that a wanted object is compared with, nil if there is none. ok is false for a wanted object
 	// that is no part of Data.
 	LiveObject(wanted client.Object) (live client.Object, ok bool)

@@ -235,6 +235,9 @@ func aboutDatabase(in *Input, want *decision, done *ApplyResult, _ string) liveR
 	status.Ready = fmt.Sprintf("%d/%d", set.Status.ReadyReplicas, ptr.Deref(set.Spec.Replicas, 1))
 	*status = withInputs(*status, set, want.today)
 	live.pods = podsOf(seen.Verdict, seen.Service)
+	if seen.Data != nil {
+		live.note = seen.Data.Note()
+	}
 	return live
 }
 

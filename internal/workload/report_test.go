@@ -34,6 +34,8 @@ func TestReportStatus(t *testing.T) {
 		Ready: "2/3", Replicas: 5, UpdatedReplicas: 4, ReadyReplicas: 2, AvailableReplicas: 1, UnavailableReplicas: 7,
 		Selector: "a=b", LatestRendering: 2,
 	}
+	reported := full
+	reported.LatestRendering = 0 // The inputs on it are those of its owner.
 	withEndpoint := full
 	withEndpoint.Endpoint = "web.default.svc:80"
 	type rules struct {
@@ -50,7 +52,7 @@ func TestReportStatus(t *testing.T) {
 		"ours":                  {Observed{Object: live}, nil, full, appv1.ReasonProgressing},
 		"ours, with a Service":  {Observed{Object: live, Services: Services{Service: service}}, nil, withEndpoint, appv1.ReasonProgressing},
 		"another's":             {Observed{Object: another}, nil, appv1.WorkloadStatus{Ready: "0/2"}, appv1.ReasonProgressing},
-		"another's, to report":  {Observed{Object: another}, func(how *rules) { how.foreign = true }, full, appv1.ReasonProgressing},
+		"another's, to report":  {Observed{Object: another}, func(how *rules) { how.foreign = true }, reported, appv1.ReasonProgressing},
 		"gone, and was there":   {Observed{}, func(how *rules) { how.lost = true }, appv1.WorkloadStatus{Ready: "0/2", Selector: "old=1", Rendering: 1}, appv1.ReasonProgressing},
 		"a tier that is missed": {Observed{}, func(how *rules) { how.tier = resource.TierFront }, appv1.WorkloadStatus{Ready: "0/2", Selector: "old=1", Rendering: 1}, appv1.ReasonProgressing},
 	} {

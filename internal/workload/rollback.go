@@ -129,7 +129,7 @@ func (c decider) wishRollback(mark holdMark) holdWish {
 		record = in.Spec.Identity()
 	}
 	failed := &failedSpec{
-		Identity: record, Refresh: inputs.Refresh, Image: live.Spec.Template.Spec.Containers[0].Image, Cause: cutCause(verdict), Wave: inputs.Wave,
+		Identity: record, Refresh: inputs.Refresh, Image: resource.MainContainer(live).Image, Cause: cutCause(verdict), Wave: inputs.Wave,
 		ByDefault: in.Spec.WithDefaults("").Serving().Rollback != appv1.RollbackOnStall,
 	}
 	if !inputs.Wave.IsZero() {

@@ -28,7 +28,10 @@ func StatusOf(in *Input, seen *Observed, today resource.BuildInputs) (appv1.Work
 	status.AvailableReplicas = live.Status.AvailableReplicas
 	status.UnavailableReplicas = live.Status.UnavailableReplicas
 	status.Selector = metav1.FormatLabelSelector(live.Spec.Selector)
-	return withInputs(status, live, today), podsOf(seen.Verdict, seen.Service)
+	if seen.isOwned(in.Owner) { // The inputs of another resource are no record that this one had a workload object.
+		status = withInputs(status, live, today)
+	}
+	return status, podsOf(seen.Verdict, seen.Service)
 }
 
 // MissingStatus returns the status of an owner without a Deployment, and the health of the pods. lost is true if there was a Deployment that cannot
@@ -38,6 +41,9 @@ func MissingStatus(in *Input, seen *Observed, lost bool) (appv1.WorkloadStatus, 
 	if lost || in.Tier != "" {
 		// These fields record that the workload object existed.
 		status.Selector, status.Rendering = before.Selector, before.Rendering
+	}
+	if in.KeepsRendering {
+		status.Rendering = before.Rendering
 	}
 	status.Ready = fmt.Sprintf("0/%d", ptr.Deref(in.Spec.Workload().Replicas, 1))
 	return status, health.Verdict{Reason: appv1.ReasonProgressing, Message: fmt.Sprintf(messageNotCreatedYet, "Deployment", in.Name)}

@@ -102,7 +102,7 @@ func TestWhenStatedDefaults(t *testing.T) {
 		app.Spec.WithoutDefaults = []string{"ingress", "podMonitor"}
 		app.Spec.HTTPRoute.ParentRefs = []appv1.ParentRef{{Name: "own"}}
 	})
-	p.awaitBlocks(t, app, "own", "", "")
+	p.awaitBlocks(t, app, "own", "b", "") // The Ingress keeps its class: without any, no controller would serve it.
 	p.Change(t, app, func() { app.Spec.HTTPRoute.ParentRefs, app.Spec.WithoutDefaults = nil, []string{"httpRoute"} })
 	p.Stands(t, app, "Ready=False/Invalid")
 	if message := harness.Message(app, "Ready"); !strings.Contains(message, "spec.httpRoute.parentRefs") {

@@ -145,15 +145,21 @@ func refuseLargeSets(t *testing.T, ns string) {
 // storage is refused.
 func bringUpRefused(t *testing.T, ns, name string) *appv1.CloudManager {
 	t.Helper()
+	return bringUpRefusedOfClass(t, ns, name, ptr.To("class-"+ns))
+}
+
+// bringUpRefusedOfClass does so for a spec with a class, or with none for the cluster's default, which the claim then has.
+func bringUpRefusedOfClass(t *testing.T, ns, name string, stated *string) *appv1.CloudManager {
+	t.Helper()
 	c := storageRefusals[name]
 	cm := newCloudManager(ns)
-	cm.Spec.DB.StatefulSet.Storage.Class = ptr.To("class-" + ns)
+	cm.Spec.DB.StatefulSet.Storage.Class = stated
 	cm.Spec.DB.StatefulSet.Envs = []corev1.EnvVar{{Name: "MODE", Value: "safe"}}
 	cm.Spec.DB.StatefulSet.Replicas = ptr.To[int32](1)
 	bringUpTiers(t, cm)
 	playControllers(t, ns)
 	claim := namedClaim(ns, "datadir-db-0")
-	claim.Spec.StorageClassName = cm.Spec.DB.StatefulSet.Storage.Class
+	claim.Spec.StorageClassName = ptr.To("class-" + ns)
 	plane.Create(t, claim)
 	if c.prepare != nil {
 		c.prepare(t, ns)
@@ -350,4 +356,49 @@ func TestCloudManagerRebuildsWhileVolumeResizeFailed(t *testing.T) {
 			staysRefused(t, cm, name)
 		})
 	}
+}
+
+// TestCloudManagerRebuildsForTheDefaultClass does the same for a spec without a class: the StatefulSet gets none either, so that the database is not
+// refused for ever once the change is taken back.
+func TestCloudManagerRebuildsForTheDefaultClass(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	m := plane.Start(t, ns)
+	cm := bringUpRefusedOfClass(t, ns, "shrinks", nil)
+	m.Idle(t)
+	m.Stop(t)
+	set := namedStatefulSet(ns, "db")
+	plane.Delete(t, set)
+	plane.Gone(t, set)
+	plane.Start(t, ns)
+	plane.Until(t, set, func() error {
+		volume := set.Spec.VolumeClaimTemplates[0].Spec
+		return errors.Join(diffOf("20Gi", volume.Resources.Requests.Storage().String()), diffOf("none", ptr.Deref(volume.StorageClassName, "none")))
+	})
+	staysRefused(t, cm, "shrinks")
+	plane.Read(t, cm)
+	plane.Change(t, cm, func() { cm.Spec.DB.StatefulSet.Storage.Size = resource.MustParse("20Gi") })
+	awaitPhase(t, cm, appv1.PhaseReady, "Applied=True", "Ready=True", "Stalled=False")
+}
+
+// TestCloudManagerVolumeStays has the driver of a storage class fail to grow a volume after the API server has accepted its size: the spec is in force and
+// the database ready, and the status says which volume has not grown, until it has.
+func TestCloudManagerVolumeStays(t *testing.T) {
+	t.Parallel()
+	ns, _ := plane.Shared(t)
+	cm := newCloudManager(ns)
+	bringUpTiers(t, cm)
+	playControllers(t, ns)
+	claim := namedClaim(ns, "datadir-db-0")
+	plane.Create(t, claim)
+	plane.ChangeStatus(t, claim, func() {
+		claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{
+			Type: corev1.PersistentVolumeClaimControllerResizeError, Status: corev1.ConditionTrue, Message: "beyond the quota",
+		}}
+	})
+	plane.Stands(t, cm, "Applied=True/VolumeResizeFailed", "Ready=True", "DatabaseReady=True", "Stalled=False")
+	harness.Says(t, cm, "Applied", "PersistentVolumeClaim datadir-db-0 cannot grow to 20Gi: beyond the quota.")
+	plane.Read(t, claim)
+	plane.ChangeStatus(t, claim, func() { claim.Status.Conditions = nil })
+	plane.Stands(t, cm, "Applied=True/Applied", "Ready=True")
 }

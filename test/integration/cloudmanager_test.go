@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -192,6 +193,66 @@ func TestCloudManagerGrows(t *testing.T) {
 	}
 	setReadyPods(t, set, 1)
 	awaitPhase(t, cm, appv1.PhaseReady, "Ready=True")
+}
+
+// TestCloudManagerGrowsWithAdditions lets the volumes grow of a database whose StatefulSet has additions of other managers: the recreated one has them too,
+// each of its manager, so that no pod restarts. It stays so, also with the next change of the spec.
+func TestCloudManagerGrowsWithAdditions(t *testing.T) {
+	t.Parallel()
+	ns, m := plane.Shared(t)
+	cm := newCloudManager(ns)
+	cm.Spec.DB.StatefulSet.Replicas = ptr.To[int32](1)
+	bringUpTiers(t, cm)
+	m.Idle(t)
+	set := namedStatefulSet(ns, "db")
+	plane.Read(t, set)
+	const restarted = "kubectl.kubernetes.io/restartedAt"
+	patch := `{"spec":{"updateStrategy":{"rollingUpdate":{"partition":1}},"template":{"metadata":{"annotations":{"` + restarted + `":"2026-01-01T00:00:00Z"}},` +
+		`"spec":{"tolerations":[{"key":"disk","operator":"Exists"}],"containers":[{"name":"db","tty":true},{"name":"sidecar","image":"` + fixture.Image + `"}]}}}}`
+	if err := plane.Client.Patch(t.Context(), set, client.RawPatch(types.StrategicMergePatchType, []byte(patch)), client.FieldOwner("kubectl-rollout")); err != nil {
+		t.Fatal(err)
+	}
+	m.Idle(t)
+	plane.Read(t, set)
+	was := set.DeepCopy()
+	if len(was.Spec.Template.Spec.Containers) != 2 || was.Spec.Template.Annotations[restarted] == "" || !was.Spec.Template.Spec.Containers[0].TTY {
+		t.Fatalf("the additions do not stay: %+v", was.Spec.Template)
+	}
+
+	growVolumes(t, cm, set)
+	m.Idle(t)
+	plane.Read(t, set)
+	if diff := cmp.Diff(was.Spec.Template, set.Spec.Template); diff != "" {
+		t.Errorf("the pods restart (-before +after):\n%s", diff)
+	}
+	if diff := cmp.Diff(was.Spec.UpdateStrategy, set.Spec.UpdateStrategy); diff != "" {
+		t.Errorf("the strategy (-before +after):\n%s", diff)
+	}
+	managers := func(of *appsv1.StatefulSet) map[string]string {
+		owned := map[string]string{}
+		for _, entry := range of.ManagedFields {
+			if entry.Subresource == "" {
+				owned[entry.Manager+" "+string(entry.Operation)] = entry.FieldsV1.GetRawString()
+			}
+		}
+		return owned
+	}
+	if diff := cmp.Diff(managers(was), managers(set)); diff != "" {
+		t.Errorf("the managers (-before +after):\n%s", diff)
+	}
+
+	version := set.ResourceVersion
+	setAnnotation(t, cm, "test", "again")
+	m.Idle(t)
+	if plane.Read(t, set); set.ResourceVersion != version {
+		t.Error("the recreated StatefulSet is written again")
+	}
+	plane.Read(t, cm)
+	plane.Change(t, cm, func() { cm.Spec.DB.StatefulSet.Image = "mariadb:11" })
+	plane.Until(t, set, func() error { return diffOf("mariadb:11", set.Spec.Template.Spec.Containers[0].Image) })
+	if got := set.Spec.Template; got.Annotations[restarted] == "" || len(got.Spec.Containers) != 2 || len(got.Spec.Tolerations) != 1 {
+		t.Errorf("the next change of the spec removes additions: %+v", got)
+	}
 }
 
 // TestCloudManagerPassword goes through the ways in which a password comes, and what may be changed when.

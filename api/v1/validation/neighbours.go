@@ -15,6 +15,8 @@ type ScaleOwners struct {
 	Controller *metav1.OwnerReference
 	// OldestClaimant is the name of an older UnitedDeployment that names the Deployment too; see func OldestClaimant.
 	OldestClaimant string
+	// Missing is true if there is no Deployment.
+	Missing bool
 	// Autoscaler is the name of an autoscaler that targets the Deployment, empty for none.
 	Autoscaler string
 }
@@ -27,13 +29,19 @@ func ScaleConflict(ud *appv1.UnitedDeployment, held ScaleOwners) string {
 		// It has made the Deployment, it or an earlier one of its name, and that counts for more than age.
 	case controller != nil:
 		return fmt.Sprintf(messageScaledByOwner, name, controller.Kind, controller.Name)
-	case held.OldestClaimant != "":
+	case held.OldestClaimant != "" && (!held.Missing || !hadDeployment(ud)):
 		return fmt.Sprintf(messageScaledByUnitedDeployment, held.OldestClaimant, name)
 	}
 	if held.Autoscaler != "" {
 		return fmt.Sprintf(messageScaledByAutoscaler, held.Autoscaler, name)
 	}
 	return ""
+}
+
+// hadDeployment reports whether a UnitedDeployment has created the Deployment from its template, by the rendering in its status. The name of the
+// Deployment cannot change while there is a template.
+func hadDeployment(ud *appv1.UnitedDeployment) bool {
+	return ud.Spec.Template != nil && ud.Status.Rendering != 0
 }
 
 // OldestClaimant returns the name of the oldest of the UnitedDeployments that name the same Deployment as ud and are to stay, empty if
