@@ -77,6 +77,9 @@ func (r *run) predictResult(p *objectPlan) (result, error) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(merged, after); err != nil {
 		return result{}, err
 	}
+	if p.handsOver(r.req) {
+		keepLasting(after, p.live)
+	}
 	after.SetOwnerReferences(p.outcomeOwners(r.req, p.live))
 	return result{action: p.action, before: p.live, after: after, transfer: t}, nil
 }
