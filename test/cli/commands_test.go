@@ -277,22 +277,25 @@ func TestRefreshInWaves(t *testing.T) {
 	says(t, said, "2 of 3 were not refreshed")
 }
 
-// stallWithTime waits until an App is Stalled and has ten minutes for its next rollout. The controller of Deployments may see progress late, and then the App
-// stalls once more.
+// stallWithTime waits until an App is Stalled and its Deployment has ten minutes for the next rollout. The deadline is of another writer, as a write of the
+// operator starts it again. The controller of Deployments may see progress late, and then the App stalls once more.
 func stallWithTime(t *testing.T, app *appv1.App) {
 	t.Helper()
-	const enough = 600
+	const short, enough = 3, 600
+	d := fixture.Deployment(app)
+	plane.Until(t, d, func() error { return nil })
 	plane.Until(t, app, func() error {
-		stalled, deadline := meta.IsStatusConditionTrue(app.Status.Conditions, appv1.ConditionStalled), *app.Spec.ProgressDeadlineSeconds
+		plane.Read(t, d)
+		stalled, deadline := meta.IsStatusConditionTrue(app.Status.Conditions, appv1.ConditionStalled), *d.Spec.ProgressDeadlineSeconds
 		switch {
-		case app.Status.ObservedGeneration != app.Generation:
+		case app.Status.ObservedGeneration != app.Generation || d.Status.ObservedGeneration != d.Generation:
 			return errors.New("the status is not about the spec")
 		case stalled && deadline == enough:
 			return nil
 		case stalled:
-			plane.Change(t, app, func() { app.Spec.ProgressDeadlineSeconds = ptr.To[int32](enough) })
+			plane.Change(t, d, func() { d.Spec.ProgressDeadlineSeconds = ptr.To[int32](enough) })
 		case deadline == enough:
-			plane.Change(t, app, func() { app.Spec.ProgressDeadlineSeconds = ptr.To[int32](1) })
+			plane.Change(t, d, func() { d.Spec.ProgressDeadlineSeconds = ptr.To[int32](short) })
 		}
 		return fmt.Errorf("Stalled is %t with a deadline of %d s", stalled, deadline)
 	})
@@ -309,7 +312,6 @@ func TestRefreshOfStalledApps(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	for _, name := range names {
 		app := fixture.NewApp(s.u.namespace, name)
-		app.Spec.ProgressDeadlineSeconds = ptr.To[int32](1)
 		plane.Create(t, app)
 		stallWithTime(t, app)
 	}
