@@ -412,8 +412,8 @@ func (v *victim) anonymous(t *testing.T, obj client.Object) any {
 	return harness.Anonymous(fields, v.general)
 }
 
-// jobTime matches the time of a Job in a record.
-var jobTime = regexp.MustCompile(`"jobAt":"[^"]+"`)
+// ofJob matches what a record has of a Job beyond its name: the time, and the cause, which the App's name is part of.
+var ofJob = regexp.MustCompile(`"(jobAt|jobCause)":"[^"]+"`)
 
 // general returns a text without the App's name, namespace and UID, and without the UID of its canary.
 func (v *victim) general(text string) string {
@@ -421,7 +421,7 @@ func (v *victim) general(text string) string {
 	for _, name := range v.jobs {
 		pairs = append(pairs, name, "JOB")
 	}
-	text = jobTime.ReplaceAllString(text, `"jobAt":"TIME"`)
+	text = ofJob.ReplaceAllString(text, `"$1":"OF-JOB"`)
 	pairs = append(pairs, v.app.Name, "NAME", v.app.Namespace, "NAMESPACE", string(v.app.UID), "UID")
 	canaries := []string{v.app.Annotations[appv1.AnnotationPromote], v.app.Annotations[appv1.AnnotationAbort]}
 	if canary := v.app.Status.Canary; canary != nil {
