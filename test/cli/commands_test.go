@@ -297,7 +297,7 @@ func stallWithTime(t *testing.T, app *appv1.App) {
 		case deadline == enough:
 			plane.Change(t, d, func() { d.Spec.ProgressDeadlineSeconds = ptr.To[int32](short) })
 		}
-		return fmt.Errorf("Stalled is %t with a deadline of %d s", stalled, deadline)
+		return fmt.Errorf("Stalled is %t with a deadline of %d s: %+v, %+v", stalled, deadline, meta.FindStatusCondition(app.Status.Conditions, appv1.ConditionReady), d.Status)
 	})
 }
 
@@ -309,6 +309,12 @@ func TestRefreshOfStalledApps(t *testing.T) {
 	defaults := &appv1.AppDefaults{ObjectMeta: fixture.Meta(s.u.namespace, appv1.AppDefaultsName)}
 	defaults.Spec.Defaults.NodeSelector = map[string]string{"disk": "none"}
 	plane.Create(t, defaults)
+	plane.Until(t, defaults, func() error {
+		if !meta.IsStatusConditionTrue(defaults.Status.Conditions, appv1.ConditionValid) {
+			return errors.New("the manager has not seen the AppDefaults")
+		}
+		return nil
+	})
 	names := []string{"a", "b", "c"}
 	for _, name := range names {
 		app := fixture.NewApp(s.u.namespace, name)
