@@ -64,7 +64,7 @@ func (e *Engine) classifyError(p *objectPlan, err error) error {
 		}
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err):
 		return fmt.Errorf("%w: %w", reconciler.ErrStale, err)
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err), tooLarge(err.Error()):
+	case isRejected(err):
 		return p.rejectedError(err)
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return reconciler.Waiting(appv1.ReasonTerminating, messageNamespaceDeleted, object)
@@ -97,6 +97,11 @@ func kindUnknown(err error) bool {
 // hasUnexpectedAnswer reports whether an answer of the API server is none of its own words.
 func hasUnexpectedAnswer(details *metav1.StatusDetails) bool {
 	return slices.ContainsFunc(details.Causes, func(c metav1.StatusCause) bool { return c.Type == metav1.CauseTypeUnexpectedServerResponse })
+}
+
+// isRejected reports whether an error is the answer of the API server that it cannot take an object as it is.
+func isRejected(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err) || tooLarge(err.Error())
 }
 
 // tooLarge reports whether the API server's words say that an object is too large to be stored, which has no code of its own

@@ -27,8 +27,8 @@ type recreation struct {
 	entries []metav1.ManagedFieldsEntry
 }
 
-// HasAdditions reports whether an object that the manager has applied for the owner that controls it may have fields of other managers. An object of others, or of an earlier
-// operator, has fields that an adoption removes.
+// HasAdditions reports whether an object that the manager has applied for the owner that controls the object may have fields of other managers. An
+// object of others, or of an earlier operator, has fields that an adoption removes.
 func HasAdditions(obj, owner client.Object, manager string) bool {
 	return isApplied(obj, owner, manager) && slices.ContainsFunc(obj.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
 		return entry.Subresource == "" && entry.Manager != manager
@@ -110,8 +110,8 @@ func (r *run) trimMetadata(p *objectPlan, merged map[string]any) {
 	merged["metadata"] = kept
 }
 
-// formerEntries returns the managed fields of the object that is created in place of a former one: our manager has the stated fields, the others what they
-// had and what has not changed.
+// formerEntries returns the managed fields of the object that is created in place of a former one: our manager has the stated fields, each
+// other manager the fields that it had and whose values stay.
 func (r *run) formerEntries(p *objectPlan, t *transfer, stated *fieldpath.Set, merged map[string]any) ([]metav1.ManagedFieldsEntry, error) {
 	was, err := r.comparer.TypedLive(p.gvk, p.object.Former)
 	if err != nil {
@@ -179,6 +179,5 @@ func (r *run) recreateObject(ctx context.Context, p *objectPlan, of *recreation)
 // isRefusal reports whether an error of a creation is the answer that the API server does not create the object. After any other error, the object may
 // exist, or the same request may succeed later.
 func isRefusal(err error) bool {
-	return err != nil && (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) || apierrors.IsAlreadyExists(err) ||
-		apierrors.IsConflict(err) || apierrors.IsRequestEntityTooLargeError(err) || tooLarge(err.Error()) || deniedByAdmission(err.Error()))
+	return err != nil && (isRejected(err) || deniedByAdmission(err.Error()) || apierrors.IsForbidden(err) || apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err))
 }

@@ -284,7 +284,7 @@ func fitVolumes(seen view, w *resource.Workload, how workload.How) (fitting *res
 	return w, grows, nil
 }
 
-// keepVolumes returns a workload with the volumes that the live StatefulSet makes, and as it is where there is none.
+// keepVolumes returns a workload with the volumes that the live StatefulSet makes, unchanged without a StatefulSet.
 func keepVolumes(seen view, w *resource.Workload) *resource.Workload {
 	if volume := seen.dataClaimTemplate(); volume != nil {
 		w = w.WithVolume(&volume.Spec)
@@ -292,7 +292,7 @@ func keepVolumes(seen view, w *resource.Workload) *resource.Workload {
 	return keepClaimTemplates(seen, w)
 }
 
-// keepClaimTemplates returns a workload whose claim templates have the annotations of the live StatefulSet's, if there is one.
+// keepClaimTemplates returns a workload whose claim templates have the annotations of the templates of the live StatefulSet, if there is one.
 func keepClaimTemplates(seen view, w *resource.Workload) *resource.Workload {
 	if set := seen.StatefulSet(); set != nil {
 		return w.WithClaimTemplates(set.Spec.VolumeClaimTemplates)
@@ -337,8 +337,8 @@ func (db *database) buildRequest(ctx context.Context, seen view, w *resource.Wor
 		case !set && obj.GetName() == db.withoutService:
 		case set && startable:
 			child.Replace = grows
-			if former := seen.Remembered.Former; former != nil && child.Live == nil {
-				child.Former = former
+			if child.Live == nil {
+				child.Former = seen.Remembered.Former
 			}
 			req.Objects = append(append(req.Objects, claims...), child)
 		case !set && !how.Alone:

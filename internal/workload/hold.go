@@ -253,7 +253,7 @@ func (c decider) recordInForce() *holdSource {
 	return nil
 }
 
-// markInForce returns the mark of the record in force, of an unknown record the mark on the live Deployment.
+// markInForce returns the mark of the record in force, or the mark on the live Deployment if no record is known.
 func (c decider) markInForce() holdMark {
 	if !c.seen.Remembered.Known {
 		return c.in.markOf(c.seen.Object)
@@ -264,7 +264,7 @@ func (c decider) markInForce() holdMark {
 	return c.in.markOf(c.seen.Object)
 }
 
-// inputsInForce returns the inputs of the record in force, of an unknown record those on the live Deployment.
+// inputsInForce returns the inputs of the record in force, or the inputs on the live Deployment if no record is known.
 func (c decider) inputsInForce(live *appsv1.Deployment) (resource.BuildInputs, error) {
 	if source := c.recordInForce(); source != nil {
 		return resource.DecodeInputs(source.inputs)
