@@ -224,7 +224,7 @@ type Memory struct {
 	// Replaced is the number of pods of a StatefulSet that is deleted without its pods and recreated, nil for any other workload, and after a
 	// restart of the operator. Former is that StatefulSet, nil if other managers have added nothing to it, or the memory had no room.
 	Replaced *int32
-	Former   *appsv1.StatefulSet
+	Former   client.Object
 	// freed is why a Service was refused once its node ports were free.
 	freed freedPorts
 }
@@ -251,7 +251,9 @@ func (l *Records) Recall(key Key, owner types.UID) Memory {
 	memory := Memory{record: record, Known: known, declined: l.declined[key], freed: l.freed[key]}
 	if pods, ok := l.replaced[key]; ok {
 		memory.Replaced = &pods
-		memory.Former, _ = l.former.Get(key.Owner.Namespace, key)
+		if set, ok := l.former.Get(key.Owner.Namespace, key); ok {
+			memory.Former = set
+		}
 	}
 	return memory
 }
