@@ -131,7 +131,7 @@ func (r *root) servePages(ctx context.Context, o *uiOptions) error {
 		where = "all namespaces"
 	}
 	from := o.newReader(c)
-	options := ui.Options{Reader: from, Follower: from, Context: r.contextName(), Namespaces: where, Port: o.port}
+	options := ui.Options{Reader: from, Follower: from, Context: r.contextName(), Namespaces: where, Port: o.port, Log: r.Err}
 	switch {
 	case o.viewer:
 		options.Viewer = &ui.Viewer{Hosts: o.hosts, Guard: r.guardViewer}

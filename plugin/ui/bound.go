@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -37,6 +38,7 @@ func (h *hub) readResource(ctx context.Context, f *followed) (read *view.Snapsho
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		defer h.options.recoverRead(f.Topic, &err)
 		read, err = h.options.Reader.ReadSnapshot(ctx, kind, f.Namespace, f.Name)
 	}()
 	changed := false
@@ -51,6 +53,17 @@ func (h *hub) readResource(ctx context.Context, f *followed) (read *view.Snapsho
 			changed = true
 			f.noteState(f.feed.State())
 		}
+	}
+}
+
+// errDefect is the error for a resource that a page cannot show, by a defect of the program.
+var errDefect = errors.New("a defect of happ: its output has the place in the program; please report it")
+
+// recoverRead makes an error of a panic of a read, and logs the panic: a resource that one page cannot show must not end the pages of all others.
+func (o *Options) recoverRead(of Topic, err *error) {
+	if cause := recover(); cause != nil {
+		fmt.Fprintf(o.Log, "panic while %s %s of namespace %s is read: %v\n%s", of.Kind, of.Name, of.Namespace, cause, debug.Stack())
+		*err = errDefect
 	}
 }
 

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -127,5 +128,26 @@ func TestActionsOutlastTheRequest(t *testing.T) {
 	}
 	if actionTime+answerTime >= responseTime || requestTime >= responseTime {
 		t.Errorf("an answer has %s, and the action takes %s", responseTime, actionTime)
+	}
+}
+
+// panicking is a cluster of a resource that no page can show.
+type panicking struct{ *fake }
+
+func (panicking) ReadSnapshot(context.Context, view.Kind, string, string) (*view.Snapshot, error) {
+	panic("a defect")
+}
+
+// TestReadThatPanics reads a resource that no page can show: its page gets an error, the log the panic, and the program goes on.
+func TestReadThatPanics(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	h := &hub{options: &Options{Reader: panicking{newFake()}, Log: &log}}
+	read, err := h.readResource(t.Context(), &followed{Topic: Topic{Kind: "App", Namespace: "shop", Name: "cart"}})
+	if read != nil || !errors.Is(err, errDefect) {
+		t.Errorf("read %v, %v", read, err)
+	}
+	if text := log.String(); !strings.Contains(text, "cart of namespace shop is read: a defect") || !strings.Contains(text, "bound_test.go") {
+		t.Errorf("the log has %q", text)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"io"
 	"mime"
 	"net"
 	"net/http"
@@ -41,6 +42,8 @@ type Options struct {
 	Port int
 	// Viewer are the settings of a viewer, nil for pages of one user, who logs in with a code.
 	Viewer *Viewer
+	// Log receives the panics of reads; nil for none.
+	Log io.Writer
 	// Now is the present time, time.Now if it is nil.
 	Now func() time.Time
 	// Wait is how long a page waits for the API server, answerTime if it is 0. ActionWait is how long the answer to a form does, actionTime if it is 0.
@@ -98,6 +101,9 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = io.Discard
 	}
 	o.Wait, o.ActionWait = cmp.Or(o.Wait, answerTime), cmp.Or(o.ActionWait, actionTime)
 	o.Reader = boundedReader{o.Reader}

@@ -54,7 +54,7 @@ func appendChanges(path string, before, after any, changes *[]Change) {
 		if b, ok := asObject(after); ok {
 			for _, key := range slices.Sorted(maps.Keys(unionOf(a, b))) {
 				below := key
-				if path != "" && key[0] != '[' {
+				if path != "" && !strings.HasPrefix(key, "[") {
 					below = "." + key
 				}
 				appendChanges(path+below, a[key], b[key], changes)

@@ -94,6 +94,35 @@ func TestFreeTextIsHidden(t *testing.T) {
 	}
 }
 
+// TestOddKeys compares maps whose keys Kubernetes takes in the settings of a volume's driver, or a file has that nothing has checked.
+func TestOddKeys(t *testing.T) {
+	for _, key := range []string{"", "[", "]", ".", "[]", "a[b]", "-", "é", "\x00"} {
+		specOf := func(value string) map[string]any {
+			driver := map[string]any{"driver": "d", "volumeAttributes": map[string]any{key: value, "a": value}}
+			return map[string]any{
+				"podLabels": map[string]any{key: value, "a": value}, key: map[string]any{key: value},
+				"volumes": []any{map[string]any{"name": "v", "csi": driver}}, "envs": []any{map[string]any{"name": key, key: value}},
+			}
+		}
+		before, after := specOf("x1"), specOf("x2")
+		for _, c := range [][2]map[string]any{{before, after}, {before, {}}, {{}, after}} {
+			changes := RedactChanges(CompareSpecs(c[0], c[1]))
+			if len(changes) == 0 {
+				t.Errorf("%q: no change", key)
+			}
+			for _, change := range changes {
+				if text := change.String(); strings.Contains(text, "x1") && strings.Contains(text, "volumeAttributes") {
+					t.Errorf("%q: %s", key, text)
+				}
+			}
+			if rev := (&Revision{Spec: c[0]}); len(RollbackChanges(c[1], rev)) == 0 {
+				t.Errorf("%q: no way back", key)
+			}
+			_ = RedactSpec(c[0])
+		}
+	}
+}
+
 // TestPasswordsInURLs hides the passwords in URLs whole, with an @ in them, too, and no port or path.
 func TestPasswordsInURLs(t *testing.T) {
 	for text, want := range map[string]string{
