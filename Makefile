@@ -102,6 +102,7 @@ generate-client: $(CLIENT_GENERATORS:%=bin/%) ## Generate the typed client, api/
 	rm -rf api/client
 	cd api && ../bin/applyconfiguration-gen $(CLIENT_HEADER) --output-dir client/applyconfiguration \
 		--output-pkg $(API_MODULE)/client/applyconfiguration $(API_MODULE)/v1
+	go run ./hack/omitzero api/v1 api/client/applyconfiguration/api/v1
 	cd api && ../bin/client-gen $(CLIENT_HEADER) --output-dir client/clientset --output-pkg $(API_MODULE)/client/clientset \
 		--clientset-name versioned --apply-configuration-package $(API_MODULE)/client/applyconfiguration \
 		--input-base $(dir $(API_MODULE)) --input api/v1
@@ -140,7 +141,7 @@ vet: ## Run go vet.
 .PHONY: lint
 # The cache of findings names files by where they are: one for all clones would report those of another.
 lint: words workflows bin/golangci-lint ## Run the linters (.golangci.yml says why each), make words and make workflows.
-	@export GOLANGCI_LINT_CACHE=$(CURDIR)/bin/golangci-lint-cache; $(call each,$(CURDIR)/bin/golangci-lint run)
+	@export GOLANGCI_LINT_CACHE='$(CURDIR)/bin/golangci-lint-cache'; $(call each,'$(CURDIR)/bin/golangci-lint' run)
 
 .PHONY: words
 words: ## Check the words of documentation, manifests, scripts and Go code by the list in hack/words.txt, and the phrases of comments.
@@ -182,7 +183,7 @@ test: ## Run all tests, against a real API server. PKG=, RUN= and TESTFLAGS= cho
 .PHONY: not-run
 not-run:
 	@[ -n '$(CHROMIUM)' ] || echo 'not run: test/ui, as there is no Chromium. On Debian: apt-get install chromium; elsewhere, CHROMIUM= names the program'
-	@[ -z '$(CHROMIUM)' ] || [ -e bin/axe.min.js ] || echo 'not run: the test of accessibility in test/ui, as there is no npm. On Debian: apt-get install npm'
+	@[ -z '$(CHROMIUM)' ] || [ -e bin/axe.min.js ] || echo 'not run: the test of accessibility in test/ui, as $(if $(shell command -v npm),npm has not brought $(AXE) from its registry. Try again: make bin/axe.min.js,there is no npm. On Debian: apt-get install npm)'
 
 # First all is compiled, then the suites run, SUITES at a time: each has a control plane of its own, and side by side with
 # many others, or with compilers, it would on a small machine mostly test patience.
@@ -198,14 +199,14 @@ COST_TESTS = TestCostOfLists|TestReviewsLeaveNothing
 CHART_TOOLS = $(if $(filter ./... ./test/... ./test/chart ./test/chart/...,$(ROOT_PKG)),bin/kustomize bin/helm)
 .PHONY: test-operator
 test-operator: $(CHART_TOOLS) # Without an API server: make test-unit. With one: make test-integration, make test-workload.
-	@$(if $(NEED_ASSETS),$(WITH_ASSETS);) packages="$$(go list $(ROOT_PKG)$(if $(WITHOUT_CHAOS), | grep -v /test/chaos$$))"; \
+	@$(if $(NEED_ASSETS),$(WITH_ASSETS);) packages="$$(go list -buildvcs=false $(ROOT_PKG)$(if $(WITHOUT_CHAOS), | grep -v /test/chaos$$))"; \
 		packages="$$(grep -E '$(LONGEST)' <<<"$$packages" || true; grep -vE '$(LONGEST)' <<<"$$packages" || true)"; \
 		plain="$$(grep -E '$(if $(RACE),$(WITHOUT_RACE),.)' <<<"$$packages" || true)"; \
 		raced="$$(grep -vE '$(if $(RACE),$(WITHOUT_RACE),.)' <<<"$$packages" || true)"; failed=; set -x; \
-		if [ -n "$$plain" ]; then go list -test -deps -export $$plain >/dev/null; $(GO_TEST) -p $(SUITES) $$plain || failed=1; fi; \
+		if [ -n "$$plain" ]; then go list -buildvcs=false -test -deps -export $$plain >/dev/null; $(GO_TEST) -p $(SUITES) $$plain || failed=1; fi; \
 		costs="$$(grep -E '$(COST_PACKAGE)' <<<"$$raced" || true)"; \
 		if [ -n "$$costs" ]; then $(GO_TEST) -run '$(or $(RUN),$(COST_TESTS))' $$costs || failed=1; fi; \
-		if [ -n "$$raced" ]; then export CGO_ENABLED=1; go list -test -deps -export $(RACE) $$raced >/dev/null; \
+		if [ -n "$$raced" ]; then export CGO_ENABLED=1; go list -buildvcs=false -test -deps -export $(RACE) $$raced >/dev/null; \
 			$(GO_TEST) -p $(SUITES) $(RACE) $$raced || failed=1; fi; \
 		[ -z "$$failed" ]
 
@@ -249,8 +250,8 @@ APART = test-ui $(SOME_GITOPS:%=test-gitops-%) test-cluster test-networkpolicy t
 .PHONY: test-all
 test-all: test-api
 	@for module in test/ui $(SOME_GITOPS:%=test/gitops/%) test/networkpolicy test/consumer; do \
-			(cd $$module; go list -test -deps -export ./... >/dev/null); done; \
-		(cd hack/cluster; go list -test -deps -export -trimpath ./... >/dev/null); \
+			(cd $$module; go list -buildvcs=false -test -deps -export ./... >/dev/null); done; \
+		(cd hack/cluster; go list -buildvcs=false -test -deps -export -trimpath ./... >/dev/null); \
 		$(MAKE) --no-print-directory -j 2 SOME_GITOPS='$(SOME_GITOPS)' test-operator test-apart
 
 .PHONY: test-apart
@@ -289,11 +290,15 @@ CHROMIUM := $(firstword $(foreach name,chromium chromium-browser google-chrome,$
 endif
 export CHROMIUM
 
-# The browser's protocol is in a module of its own. Without a browser the tests are skipped, and without npm that of accessibility is;
-# where CI=true they fail.
+# The browser's protocol is in a module of its own. Without a browser the tests are skipped, and without npm or its registry that of accessibility
+# is; where CI=true they fail.
 .PHONY: test-ui
-test-ui: $(if $(shell command -v npm),bin/axe.min.js) ## Use the application centre with a browser: Debian's package chromium, or CHROMIUM=. RUN= chooses.
-	@$(WITH_ASSETS); cd test/ui; set -x; $(GO_TEST) ./...
+test-ui: ## Use the application centre with a browser: Debian's package chromium, or CHROMIUM=. RUN= chooses.
+	@$(if $(and $(CHROMIUM),$(shell command -v npm)),$(MAKE) --no-print-directory bin/axe.min.js || [ "$${CI:-}" != true ])
+	@$(WITH_ASSETS); export TEST_INPUTS="$$(find $(UI_INPUTS) -type f 2>/dev/null | LC_ALL=C sort | xargs cat | cksum)"; \
+		cd test/ui; set -x; $(GO_TEST) ./...
+# Files outside of its module, in which Go looks for no change before it takes a cached result.
+UI_INPUTS = config cmd/kubectl-happ bin/axe.min.js
 
 # The proxy's module has the clients of all clouds: it takes a quarter of an hour to build on two cores, once. The tests run in a network
 # of their own, in which all addresses of simulated pods are this machine's: no other network is touched.
@@ -458,7 +463,7 @@ build-installer: manifests bin/kustomize ## Write all that deploy applies into o
 CHART ?= dist/chart/app-operator
 .PHONY: chart
 chart: bin/kustomize bin/helm ## Write the Helm chart of VERSION with IMG into dist/chart/app-operator, and check it.
-	rm -rf '$(CHART)'
+	hack/remove-generated.sh '$(CHART)' Chart.yaml 'name: app-operator'
 	go run ./hack/helmchart -version $(VERSION) -image $(IMG) '$(CHART)'
 	bin/helm lint --strict '$(CHART)'
 
@@ -631,7 +636,7 @@ AXE_SUM = 29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c
 bin/axe.min.js: bin/$(AXE).tgz
 	@tar -xzOf $< package/axe.min.js > $@.new && echo '$(AXE_SUM)  $@.new' | sha256sum --check --quiet && mv $@.new $@ || { rm -f $< $@.new; exit 1; }
 bin/$(AXE).tgz:
-	@mkdir -p bin && cd bin && npm pack --silent $(AXE) >/dev/null && mv $(subst @,-,$(AXE)).tgz $(AXE).tgz
+	@mkdir -p bin && cd bin && npm pack --loglevel=error $(AXE) >/dev/null && mv $(subst @,-,$(AXE)).tgz $(AXE).tgz
 
 .PHONY: tools
 tools: $(TOOLS:%=bin/%) $(CLIENT_GENERATORS:%=bin/%) ## Build all tools into bin/.
@@ -639,7 +644,7 @@ tools: $(TOOLS:%=bin/%) $(CLIENT_GENERATORS:%=bin/%) ## Build all tools into bin
 # One module, as they are versions of one another.
 $(CLIENT_GENERATORS:%=bin/%) &: hack/tools/code-generator/go.mod hack/tools/code-generator/go.sum
 	@echo "building $(CLIENT_GENERATORS:%=bin/%) (once a version)"
-	@mkdir -p bin && cd hack/tools/code-generator && go build -o ../../../bin/ tool
+	@mkdir -p bin && cd hack/tools/code-generator && go build -buildvcs=false -o ../../../bin/ tool
 	@touch $(CLIENT_GENERATORS:%=bin/%)
 
 # Its module has code of its own: it takes a linter of another module in.
@@ -650,5 +655,5 @@ bin/operator-sdk: hack/tools/operator-sdk/noansible/go.mod hack/tools/operator-s
 
 $(TOOLS:%=bin/%) bin/traefik: bin/%: hack/tools/%/go.mod hack/tools/%/go.sum
 	@echo "building $@ (once a version)"
-	@cd hack/tools/$* && go build $(TOOLFLAGS_$*) -o ../../../$@ tool
+	@cd hack/tools/$* && go build -buildvcs=false $(TOOLFLAGS_$*) -o ../../../$@ tool
 	@touch $@

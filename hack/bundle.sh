@@ -10,6 +10,15 @@ cd "$(dirname "$0")/.."
 root=$PWD
 : "${VERSION:?}" "${IMG:?}" "${CHANNELS:?}" "${DEFAULT_CHANNEL:?}"
 out=${OUT:-.}
+csv=bundle/manifests/app-operator.clusterserviceversion.yaml
+# remove_old [--check]: removes the bundle of before.
+remove_old() { hack/remove-generated.sh "$@" "$out/bundle" "${csv#bundle/}" '  name: app-operator\.v.*'; }
+remove_old --check
+dockerfile=$out/bundle.Dockerfile
+if [ -e "$dockerfile" ] && ! grep -qxF 'LABEL operators.operatorframework.io.bundle.package.v1=app-operator' "$dockerfile"; then
+  echo "bundle: $dockerfile stays and nothing is written: it is of another project. Name another folder by OUT=" >&2
+  exit 1
+fi
 pinned=${USE_IMAGE_DIGESTS:-}
 case $IMG in *@sha256:*) pinned=true ;; esac
 [ "$pinned" = true ] || pinned=
@@ -61,11 +70,10 @@ bin/kustomize build "$work/overlay" | (
 rm "$work/new/bundle/manifests/app-operator-webhook-service_v1_service.yaml"
 
 # The time of creation is that of the last change: generating the same again changes nothing.
-csv=bundle/manifests/app-operator.clusterserviceversion.yaml
 same() { diff -r -q -I '^    createdAt: ' "$out/bundle" "$work/new/bundle"; }
 if [ -f "$out/$csv" ] && same >/dev/null; then
   cp "$out/$csv" "$work/new/$csv"
 fi
 mkdir -p "$out"
-rm -rf "$out/bundle"
+remove_old
 mv "$work/new/bundle" "$work/new/bundle.Dockerfile" "$out/"

@@ -90,6 +90,7 @@ say 'Building Kubernetes (minutes the first time, then it is cached) and the man
 assets=$(hack/cluster/build.sh)
 make --no-print-directory bin/manager kubectl-happ
 export PATH=$assets:$PWD/bin:$PATH KUBECONFIG=$tmp/kubeconfig
+export KUBECACHEDIR=$tmp/cache KUBERC=off # kubectl neither writes into the user's ~/.kube, nor takes defaults from there
 
 say 'Starting a cluster with three simulated nodes'
 began=$SECONDS

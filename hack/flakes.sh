@@ -6,6 +6,9 @@
 set -euo pipefail
 runs=${1:?usage: hack/flakes.sh N}
 [[ $runs =~ ^[1-9][0-9]*$ ]] || { echo "flakes: $runs is not a number of runs" >&2 && exit 2; }
+# In a hook of git, these name the repository of the hook, for the tests in a clone as well.
+# shellcheck disable=SC2046 # one argument a variable
+unset $(git rev-parse --local-env-vars)
 cd "$(dirname "$0")/.."
 source=$PWD
 processors=$(getconf _NPROCESSORS_ONLN)

@@ -15,6 +15,7 @@ if [ $# -eq 0 ]; then
   mapfile -t files < <(git ls-files --cached --others --exclude-standard '*.go' ':!test' ':!*_test.go' ':!*/testdata/*' | while read -r file; do
     [ -f "$file" ] && ! grep -qm1 '^// Code generated' "$file" && echo "$file"
   done)
+  [ ${#files[@]} -gt 0 ] || { echo 'phrases: git lists no files; name them' >&2; exit 1; } # awk would read from the terminal.
 fi
 
 exec awk -v limit="$limit" -v list="$list" '

@@ -5,6 +5,10 @@
 # change; hack/bundle.sh keeps it where nothing else differs.) Runs all checks before it fails.
 set -uo pipefail
 cd "$(dirname "$0")/.."
+# The Makefile's own values: with an exported OUT, IMG or VERSION of the user, other files would be generated than those that are compared. The
+# variables of a make that runs this script have the values of its command line.
+# shellcheck disable=SC2046 # one argument a variable
+unset $(sed -nE 's/^([a-z -]+: )?([A-Z_0-9]+) \?=.*/\2/p' Makefile) USE_IMAGE_DIGESTS CATALOG_FROM MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 failed=()
 
 # check NAME COMMAND...: runs it, and remembers a failure.
@@ -15,21 +19,24 @@ check() {
   "$@" || failed+=("$name")
 }
 
-generated() {
+# checksums: those of the files that are generated.
+checksums() {
+  local sum=(sha256sum)
+  command -v sha256sum >/dev/null || sum=(shasum -a 256)
   {
     find config/crd/bases config/manifests/bases docs/api.md docs/observability.md config/components/dashboards config/rbac/role.yaml config/webhook -type f 2>/dev/null
     find bundle bundle.Dockerfile -type f 2>/dev/null
     find api resource -name 'zz_generated.*' 2>/dev/null
-    find api/client -type f 2>/dev/null
-  } | LC_ALL=C sort | xargs sha256sum
+    find api/client -type f 2>/dev/null || true
+  } | LC_ALL=C sort | xargs "${sum[@]}"
 }
 
 regenerate() {
   local before after
-  before=$(generated)
+  before=$(checksums) || return
   # --no-print-directory: this runs under make already.
   make --no-print-directory generate manifests docs bundle || return
-  after=$(generated)
+  after=$(checksums) || return
   [ "$before" = "$after" ] && return
   echo 'These were not up to date; now they are. Commit them:'
   diff <(echo "$before") <(echo "$after") | awk '/^[<>]/ {print "  " $3}' | sort -u
@@ -65,8 +72,9 @@ components() {
 
 # The image's builder sees what the Dockerfile copies and .dockerignore lets through: each room that its programs are made of.
 image() {
-  local room missing=0
-  for room in $(go list -deps . ./cmd/kubectl-happ | sed -n 's|^huolala.cn/app-operator/\([^/]*\).*|\1|p' | sort -u); do
+  local rooms room missing=0
+  rooms=$(go list -buildvcs=false -deps . ./cmd/kubectl-happ | sed -n 's|^huolala.cn/app-operator/\([^/]*\).*|\1|p' | sort -u) || return
+  for room in $rooms; do
     grep -q "^COPY $room/ " Dockerfile || { echo "Dockerfile does not copy $room/"; missing=1; }
     grep -qx "!$room/" .dockerignore || { echo ".dockerignore leaves $room/ out"; missing=1; }
   done

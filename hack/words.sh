@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 files=("$@")
 [ $# -gt 0 ] || mapfile -t files < <(git ls-files --cached --others --exclude-standard '*.md' '*.sh' '*.yml' '*.yaml' \
   '*.go' Makefile '*Dockerfile' .ci ':!bundle' ':!*/testdata/*')
+[ ${#files[@]} -gt 0 ] || { echo 'words: git lists no files; name them' >&2; exit 1; } # awk would read from the terminal.
 
 exec awk '
 BEGIN {

@@ -135,7 +135,7 @@ func TestManagerWithoutPlugin(t *testing.T) {
 
 // TestPluginWithoutManager checks that the plug-in has nothing of the manager in it.
 func TestPluginWithoutManager(t *testing.T) {
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "../../cmd/kubectl-happ")
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-buildvcs=false", "-deps", "../../cmd/kubectl-happ")
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)

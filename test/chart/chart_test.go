@@ -5,12 +5,12 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -69,20 +69,8 @@ func run(m *testing.M) (code int) {
 	return m.Run()
 }
 
-// makeChart has make write the chart; helm lint is part of that. It reads what make is about to read, so that Go knows what a cached
-// result depends on.
+// makeChart has make write the chart; helm lint is part of that.
 func makeChart() error {
-	for _, part := range []string{"config", "hack/helmchart"} {
-		err := filepath.WalkDir(filepath.Join(harness.Root(), part), func(path string, d fs.DirEntry, err error) error {
-			if err == nil && !d.IsDir() {
-				_, err = os.ReadFile(path)
-			}
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
 	cmd := exec.Command("make", "--no-print-directory", "chart", "CHART="+folder, "IMG="+image)
 	cmd.Dir = harness.Root()
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -90,6 +78,12 @@ func makeChart() error {
 	}
 	return nil
 }
+
+// readInputs reads what make and the scripts make objects of.
+var readInputs = sync.OnceValue(func() error {
+	return harness.ReadInputs("config", "Makefile", "hack/helmchart", "hack/remove-generated.sh", "hack/render.sh", "hack/without.sh",
+		"hack/tools/helm", "hack/tools/kustomize")
+})
 
 // command runs a program of the tree, and returns what it prints.
 func command(t *testing.T, program string, args ...string) string {
@@ -152,6 +146,9 @@ func TestChartIsWhatDeployApplies(t *testing.T) {
 // objects reads rendered objects, by kind and name. Who manages them differs, and is left out.
 func objects(t *testing.T, rendered string) map[string]map[string]any {
 	t.Helper()
+	if err := readInputs(); err != nil {
+		t.Fatal(err)
+	}
 	found := map[string]map[string]any{}
 	for text := range strings.SplitSeq("\n"+rendered, "\n---\n") {
 		object := map[string]any{}

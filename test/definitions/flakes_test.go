@@ -28,7 +28,7 @@ func TestFlakesAreListed(t *testing.T) {
 		t.Fatal(err)
 	}
 	makefile := "test:\n\t@ls bin 2>/dev/null && exit 2; mkdir bin; echo run >>$(STATE)\n" +
-		"\t@echo PKG=$(PKG) RUN=$(RUN) TESTFLAGS=$(TESTFLAGS); sleep 1000 & echo $$! >>$(STATE).pids\n" +
+		"\t@echo PKG=$(PKG) RUN=$(RUN) TESTFLAGS=$(TESTFLAGS) GIT=$$GIT_DIR$$GIT_INDEX_FILE; sleep 1000 & echo $$! >>$(STATE).pids\n" +
 		"\t@[ $$(wc -l <$(STATE)) != 2 ] || { printf '    --- FAIL: TestA/b (0.1s)\\n--- FAIL: TestA (0.1s)\\nFAIL\\texample/pkg\\t0.2s\\n'; exit 1; }\n"
 	if err := errors.Join(
 		os.Mkdir(filepath.Join(tree, "hack"), 0o750), os.WriteFile(filepath.Join(tree, "hack/flakes.sh"), script, 0o700), //nolint:gosec // It is run.
@@ -36,16 +36,13 @@ func TestFlakesAreListed(t *testing.T) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"init", "-q"}, {"add", "-A"}, {"-c", "user.name=a", "-c", "user.email=a@example", "commit", "-qm", "a"}} {
-		cmd := exec.Command("git", args...)
-		cmd.Dir = tree
-		if said, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("git %q: %v: %s", args, err, said)
-		}
-	}
+	commitAll(t, tree)
+	other := folder(t, map[string]string{"file": ""})
+	commitAll(t, other)
 	state := filepath.Join(out, "state")
 	cmd := exec.Command(filepath.Join(tree, "hack/flakes.sh"), "3")
-	cmd.Env = append(os.Environ(), "STATE="+state, "LOAD=1", "OUT="+out, "PKG=./x", "RUN=TestA", "TESTFLAGS=-v")
+	cmd.Env = append(withoutGit(), "STATE="+state, "LOAD=1", "OUT="+out, "PKG=./x", "RUN=TestA", "TESTFLAGS=-v",
+		"GIT_DIR="+filepath.Join(other, ".git"), "GIT_INDEX_FILE="+filepath.Join(other, ".git/index")) // As in a hook of git.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	said, err := cmd.CombinedOutput()
 	if cmd.ProcessState.ExitCode() != 1 {
@@ -57,7 +54,7 @@ func TestFlakesAreListed(t *testing.T) {
 		}
 	}
 	log, err := os.ReadFile(filepath.Join(out, "run-1.log"))
-	if err != nil || !strings.Contains(string(log), "PKG=./x RUN=TestA TESTFLAGS=-count=1 -v") {
+	if err != nil || !strings.Contains(string(log), "PKG=./x RUN=TestA TESTFLAGS=-count=1 -v GIT=\n") {
 		t.Errorf("the log of the first run: %s, %v", log, err)
 	}
 	if err := syscall.Kill(-cmd.Process.Pid, 0); !errors.Is(err, syscall.ESRCH) {

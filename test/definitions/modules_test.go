@@ -54,25 +54,61 @@ func versions(t *testing.T, module string) map[string]string {
 	return found
 }
 
-// TestMissingProgramsAreNamed checks what make test says at its end on a machine without a browser: what did not run, and the command that
-// brings the program.
+// TestMissingProgramsAreNamed checks what make test says at its end on a machine without a browser, without npm, or without the registry of npm: what did
+// not run, and the command that brings what is missing.
 func TestMissingProgramsAreNamed(t *testing.T) {
-	said := func(chromium string) string {
-		t.Helper()
-		cmd := exec.Command("make", "--no-print-directory", "not-run", "CHROMIUM="+chromium)
-		cmd.Dir = root
-		out, err := cmd.CombinedOutput()
+	bare := folder(t, nil) // The programs that make needs, without npm.
+	for _, program := range []string{"make", "bash", "sh", "env", "git", "date"} {
+		path, err := exec.LookPath(program)
 		if err != nil {
-			t.Fatalf("make not-run: %v: %s", err, out)
+			t.Fatal(err)
 		}
-		return string(out)
-	}
-	for _, words := range []string{"not run: test/ui", "apt-get install chromium", "CHROMIUM="} {
-		if got := said(""); !strings.Contains(got, words) {
-			t.Errorf("without a browser make test does not say %q:\n%s", words, got)
+		if err := os.Symlink(path, filepath.Join(bare, program)); err != nil {
+			t.Fatal(err)
 		}
 	}
-	if got := said("/usr/bin/true"); strings.Contains(got, "Chromium") {
-		t.Errorf("with a browser make test says:\n%s", got)
+	for name, c := range map[string]struct {
+		chromium, path string
+		want           []string
+	}{
+		"no browser":  {"", os.Getenv("PATH"), []string{"not run: test/ui", "apt-get install chromium", "CHROMIUM="}},
+		"no npm":      {"/usr/bin/true", bare, []string{"not run: the test of accessibility", "there is no npm", "apt-get install npm"}},
+		"no registry": {"/usr/bin/true", folder(t, map[string]string{"npm": ""}) + ":" + bare, []string{"not run: the test of accessibility", "make bin/axe.min.js"}},
+	} {
+		out, err := makeIn(t, t.TempDir(), []string{"PATH=" + c.path}, "not-run", "CHROMIUM="+c.chromium)
+		if err != nil || strings.Count(out, "not run:") != 1 {
+			t.Errorf("%s: make not-run: %v: %s", name, err, out)
+		}
+		for _, words := range c.want {
+			if !strings.Contains(out, words) {
+				t.Errorf("%s: make test does not say %q:\n%s", name, words, out)
+			}
+		}
+	}
+}
+
+// TestRegistryOfNpmMayBeMissing runs make test-ui with an npm that fails. The tests run, and npm has the last word about the cause; with CI=true make fails.
+// Without a browser, npm is not asked.
+func TestRegistryOfNpmMayBeMissing(t *testing.T) {
+	for name, c := range map[string]struct {
+		env, chromium string
+		asked, fails  bool
+	}{
+		"a machine":             {"CI=", "/usr/bin/true", true, false},
+		"a workflow":            {"CI=true", "/usr/bin/true", true, true},
+		"without a browser":     {"CI=", "", false, false},
+		"a workflow without it": {"CI=true", "", false, false},
+	} {
+		files := copies(t, "Makefile") // It calls itself.
+		files["npm"], files["go"] = "#!/bin/sh\necho \"npm error $*: ENOTFOUND\" >&2\nexit 1\n", "#!/bin/sh\necho \"go $*\"\n"
+		files["test/ui/go.mod"] = ""
+		dir := folder(t, files)
+		out, err := makeIn(t, dir, []string{c.env, "KUBEBUILDER_ASSETS=a"}, "test-ui", "CHROMIUM="+c.chromium)
+		if (err != nil) != c.fails || strings.Contains(out, "\ngo test") == c.fails {
+			t.Errorf("%s: %v, want an error: %t\n%s", name, err, c.fails, out)
+		}
+		if strings.Contains(out, "npm error pack --loglevel=error axe-core@") != c.asked {
+			t.Errorf("%s: npm was asked: %t, want %t\n%s", name, !c.asked, c.asked, out)
+		}
 	}
 }

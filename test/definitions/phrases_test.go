@@ -10,6 +10,7 @@ import (
 
 // TestPhrases counts the phrases in comments, and not those of code, of markers and across a period.
 func TestPhrases(t *testing.T) {
+	dir := folder(t, copies(t, "hack/phrases.sh"))
 	const refused = "// This tells what\n// is wrong with one that fails.\n"
 	for name, c := range map[string]struct {
 		code  string
@@ -26,7 +27,7 @@ func TestPhrases(t *testing.T) {
 		if err := os.WriteFile(path, []byte(c.code), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		out, err := exec.CommandContext(t.Context(), filepath.Join(root, "hack", "phrases.sh"), path).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), filepath.Join(dir, "hack/phrases.sh"), path).CombinedOutput()
 		if !strings.Contains(string(out), c.count) || (err != nil) != c.fails {
 			t.Errorf("%s: %v, %s", name, err, out)
 		}

@@ -26,6 +26,7 @@ func withoutMake() []string {
 // makes returns what make would run.
 func makes(t *testing.T, args ...string) (string, error) {
 	t.Helper()
+	copies(t, "Makefile") // Go sees that the result depends on it.
 	cmd := exec.Command("make", append([]string{"--no-print-directory", "--dry-run"}, args...)...)
 	cmd.Dir, cmd.Env = root, withoutMake()
 	out, err := cmd.CombinedOutput()
@@ -56,7 +57,9 @@ func TestAdditionalInstanceIsRefused(t *testing.T) {
 // TestCommitHasOneLength checks that the commit in the programs has a length that does not depend on the clone: without that, the build of a release
 // cannot be reproduced in another clone.
 func TestCommitHasOneLength(t *testing.T) {
-	head, err := exec.Command("git", "-C", root, "rev-parse", "HEAD").Output()
+	rev := exec.CommandContext(t.Context(), "git", "-C", root, "rev-parse", "HEAD")
+	rev.Env = withoutMake()
+	head, err := rev.Output()
 	if err != nil {
 		t.Skip("not a clone") // The sources of a release have no commit.
 	}
@@ -110,18 +113,9 @@ func releaseTree(t *testing.T) (dir string, env []string) {
 		"crane": "#!/bin/sh\ncase $2 in *-scorecard:v1) echo sha256:2; exit 0;; esac\n" +
 			"echo \"GET https://registry.example/v2/: MANIFEST_UNKNOWN: manifest unknown\" >&2\nexit 1\n",
 	})
-	env = append(withoutMake(), "VERSION=1.2.3", "FOLLOWED=registry.example/op-catalog:v1", "SCORECARD=registry.example/op-scorecard:v1",
+	env = append(withoutGit(), "VERSION=1.2.3", "FOLLOWED=registry.example/op-catalog:v1", "SCORECARD=registry.example/op-scorecard:v1",
 		"IMAGES=registry.example/op:v1.2.3 registry.example/op-bundle:v1.2.3 registry.example/op-catalog:v1.2.3", "CRANE="+filepath.Join(dir, "crane"))
-	for _, args := range [][]string{
-		{"init", "--quiet"}, {"add", "--all"},
-		{"-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "--quiet", "--message=release"}, {"tag", "v1.2.3"}, {"tag", "api/v1.2.3"},
-	} {
-		cmd := exec.Command("git", args...)
-		cmd.Dir, cmd.Env = dir, env
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("git %v: %v: %s", args, err, out)
-		}
-	}
+	commitAll(t, dir, []string{"tag", "v1.2.3"}, []string{"tag", "api/v1.2.3"})
 	return dir, env
 }
 
@@ -254,6 +248,7 @@ func makeIn(t *testing.T, dir string, env []string, args ...string) (string, err
 	if err != nil {
 		t.Fatal(err)
 	}
+	copies(t, "Makefile") // Go sees that the result depends on it.
 	cmd := exec.CommandContext(t.Context(), "make", append([]string{"--no-print-directory", "-f", makefile}, args...)...)
 	cmd.Dir, cmd.Env = dir, slices.Concat(withoutMake(), []string{"PATH=" + dir + ":" + os.Getenv("PATH")}, env)
 	out, err := cmd.CombinedOutput()

@@ -92,7 +92,7 @@ func TestUninstallWaitsForChildrenAlone(t *testing.T) {
 	if err := os.WriteFile(kubectl, []byte(childrenOnly), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(filepath.Join(root, "hack/delete-resources.sh"))
+	cmd := exec.Command(filepath.Join(folder(t, copies(t, "hack/delete-resources.sh")), "hack/delete-resources.sh"))
 	cmd.Env = append(os.Environ(), "KUBECTL="+kubectl, "NAMESPACE=", "TIMEOUT=10")
 	out, err := cmd.CombinedOutput()
 	const want = "1 resources and 3 child objects are left\n0 resources and 1 child objects are left\n0 resources and 0 child objects are left\n"
@@ -115,20 +115,14 @@ func TestUnitTestsNeedNoKubernetes(t *testing.T) {
 		"test-operator PKG=./...":          true,
 		"test-operator PKG=./test/unknown": true,
 	} {
-		cmd := exec.Command("make", append([]string{"--no-print-directory", "--dry-run"}, strings.Fields(args)...)...)
-		cmd.Dir = root
-		// The variables of a make that runs this test are not those of the command.
-		cmd.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool {
-			return strings.HasPrefix(variable, "MAKE") || strings.HasPrefix(variable, "MFLAGS=")
-		})
-		out, err := cmd.CombinedOutput()
+		out, err := makes(t, strings.Fields(args)...)
 		if err != nil {
 			t.Fatalf("make %s: %v: %s", args, err, out)
 		}
-		if !strings.Contains(string(out), "go test") {
+		if !strings.Contains(out, "go test") {
 			t.Errorf("make %s runs no test:\n%s", args, out)
 		}
-		if got := strings.Contains(string(out), build); got != want {
+		if got := strings.Contains(out, build); got != want {
 			t.Errorf("make %s calls %s: %t, want %t", args, build, got, want)
 		}
 	}

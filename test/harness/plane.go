@@ -33,6 +33,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
@@ -115,8 +116,11 @@ func (m mortal) Stop() error {
 	return err
 }
 
+// newBare returns the environment of a control plane of the tests' own, also where USE_EXISTING_CLUSTER asks envtest for the cluster of the user.
 func newBare() *envtest.Environment {
-	env := &envtest.Environment{ControlPlaneStartTimeout: Patience, ControlPlaneStopTimeout: Patience}
+	env := &envtest.Environment{
+		UseExistingCluster: ptr.To(false), ControlPlaneStartTimeout: Patience, ControlPlaneStopTimeout: Patience,
+	}
 	env.ControlPlane.GetAPIServer().Configure().
 		Append("enable-admission-plugins", "OwnerReferencesPermissionEnforcement").
 		// The default has room for 254 Services, and no controller here deletes those of a namespace that is gone.
@@ -127,6 +131,9 @@ func newBare() *envtest.Environment {
 }
 
 func startBare(env *envtest.Environment) (*Plane, error) {
+	if _, err := lifeline(); err != nil {
+		return nil, err
+	}
 	cfg, err := env.Start()
 	if err != nil {
 		return nil, fmt.Errorf("start etcd and kube-apiserver (make test sets KUBEBUILDER_ASSETS): %w", err)
@@ -141,7 +148,7 @@ func StartCluster(name string, nodes int) (*Plane, error) {
 		return nil, errors.New("CLUSTER_BINARY does not name the cluster program; make test sets it")
 	}
 	cmd := exec.Command(program, "up", "--until-eof", "--name", fmt.Sprintf("%s-%d", name, os.Getpid()), "--nodes", fmt.Sprint(nodes))
-	cmd.Stderr = os.Stderr
+	cmd.Stderr, cmd.Env = os.Stderr, clusterEnvironment()
 	if _, err := cmd.StdinPipe(); err != nil { // A test that panics closes it.
 		return nil, err
 	}
@@ -172,6 +179,18 @@ func StartCluster(name string, nodes int) (*Plane, error) {
 		p.collects = true
 	}
 	return p, err
+}
+
+// maxTempDir is the longest path of the folder for temporary files that has room for the sockets of a cluster.
+const maxTempDir = 30
+
+// clusterEnvironment returns the environment of the cluster program, which keeps the data of etcd in the folder for temporary files. With XDG_RUNTIME_DIR it
+// would keep them in memory: systemd gives that folder a tenth of it, which suites side by side can fill. A long path has no room for the program's sockets.
+func clusterEnvironment() []string {
+	if len(os.TempDir()) > maxTempDir {
+		return os.Environ()
+	}
+	return append(os.Environ(), "XDG_RUNTIME_DIR=")
 }
 
 func newPlane(cfg *rest.Config, stop func() error) (*Plane, error) {
@@ -309,6 +328,9 @@ func (p *Plane) Namespace(t testing.TB) string {
 
 func (p *Plane) namespace(t testing.TB, prefix string) string {
 	t.Helper()
+	if err := readInputsOfPlane(); err != nil {
+		t.Fatal(err)
+	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix}}
 	if err := p.Client.Create(t.Context(), ns); err != nil {
 		t.Fatal(err)

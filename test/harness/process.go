@@ -31,8 +31,13 @@ func buildManager(folder string, flags ...string) (string, error) {
 }
 
 // BuildProgram builds a package of the module in a folder of the repository into a program, with flags of the go command. It is built as
-// in an image, without C: the race detector switches C on for the tests, and all packages would be compiled once more with it.
+// in an image, without C: the race detector switches C on for the tests, and all packages would be compiled once more with it. The main.go of the package
+// is in no test, so it is read.
 func BuildProgram(program, folder, pkg string, flags ...string) error {
+	// A list of the folder of the repository would repeat the test after each change in it, such as a commit.
+	if err := ReadInputs(filepath.Join(folder, pkg, "main.go"), filepath.Join(folder, "go.mod"), filepath.Join(folder, "go.sum")); err != nil {
+		return err
+	}
 	cmd := exec.Command("go", slices.Concat([]string{"build", "-buildvcs=false", "-o", program}, flags, []string{pkg})...)
 	cmd.Dir = filepath.Join(Root(), folder)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

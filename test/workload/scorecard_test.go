@@ -2,6 +2,7 @@ package workload
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,7 +23,7 @@ import (
 func TestScorecard(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "scorecard")
-	if err := harness.BuildProgram(program, "", "./test/scorecard"); err != nil {
+	if err := errors.Join(harness.ReadInputs("bundle"), harness.BuildProgram(program, "", "./test/scorecard")); err != nil {
 		t.Fatal(err)
 	}
 	ns := plane.Namespace(t)

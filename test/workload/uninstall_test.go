@@ -123,6 +123,9 @@ func TestUninstallNamesWhatIsLeft(t *testing.T) {
 // deleteResources runs what `make uninstall` runs before it removes the definitions.
 func deleteResources(t *testing.T, p *harness.Plane, seconds string, env ...string) (string, error) {
 	t.Helper()
+	if err := harness.ReadInputs("hack/delete-resources.sh"); err != nil {
+		t.Fatal(err)
+	}
 	k := newKubectlOf(t, p, "default")
 	cmd := exec.CommandContext(t.Context(), filepath.Join(harness.Root(), "hack/delete-resources.sh"))
 	cmd.Env = append(os.Environ(), append(env, "TIMEOUT="+seconds,
