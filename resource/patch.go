@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	kubejson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
@@ -100,16 +101,77 @@ func (at *patching) furtherContainers(before *corev1.PodTemplateSpec, containers
 	return errs
 }
 
-// mergePatch applies a patch to the JSON of a pod template. ok is false if the patch cannot be applied: the library panics on
-// some directives of a wrong type, such as an object in $retainKeys.
+// mergePatch applies a patch to the JSON of a pod template. No object in the result has a null. ok is false if the patch cannot be
+// applied: the library panics on some directives of a wrong type, such as an object in $retainKeys.
 func mergePatch(template, patch []byte) (patched []byte, ok bool) {
 	defer func() {
 		if recover() != nil {
 			patched, ok = nil, false
 		}
 	}()
-	patched, err := strategicpatch.StrategicMergePatch(template, patch, corev1.PodTemplateSpec{})
+	var original, changes map[string]any
+	if kubejson.Unmarshal(template, &original) != nil || kubejson.Unmarshal(patch, &changes) != nil {
+		return nil, false
+	}
+	replaceAbsentAmounts(original, changes)
+	merged, err := strategicpatch.StrategicMergeMapPatch(original, changes, corev1.PodTemplateSpec{})
+	if err != nil {
+		return nil, false
+	}
+	removeNulls(map[string]any(merged))
+	patched, err = json.Marshal(merged)
 	return patched, err == nil
+}
+
+// replaceAbsentAmounts removes the instruction to replace limits or requests from a patch of a container without them. The library drops a map with
+// an instruction that it has nothing to merge with, so the container would have none of the amounts.
+func replaceAbsentAmounts(original, changes map[string]any) {
+	for _, list := range []string{"containers", "initContainers"} {
+		before := map[any]any{}
+		for _, container := range listAt(original, "spec", list) {
+			before[valueAt(container, "name")] = container
+		}
+		for _, container := range listAt(changes, "spec", list) {
+			was := before[valueAt(container, "name")]
+			for _, amounts := range []string{"limits", "requests"} {
+				wanted, ok := valueAt(container, "resources", amounts).(map[string]any)
+				if ok && wanted["$patch"] == "replace" && valueAt(was, "resources", amounts) == nil {
+					delete(wanted, "$patch")
+				}
+			}
+		}
+	}
+}
+
+// listAt returns the list at a path of a JSON value, nil if there is none.
+func listAt(value any, path ...string) []any {
+	list, _ := valueAt(value, path...).([]any)
+	return list
+}
+
+// valueAt returns the value at a path of a JSON value, nil if there is none.
+func valueAt(value any, path ...string) any {
+	for _, key := range path {
+		object, _ := value.(map[string]any)
+		value = object[key]
+	}
+	return value
+}
+
+// removeNulls removes the nulls of each object in a merged template. The library leaves those of an added item and of a replaced map,
+// and a decoder reads a null in a map as a value: a quantity of 0, or an empty text.
+func removeNulls(value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		maps.DeleteFunc(value, func(_ string, v any) bool { return v == nil })
+		for _, v := range value {
+			removeNulls(v)
+		}
+	case []any:
+		for _, v := range value {
+			removeNulls(v)
+		}
+	}
 }
 
 // describeDecodeError names the field of a pod template that cannot be decoded, without its value.

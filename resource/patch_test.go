@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
@@ -191,4 +192,92 @@ func TestPatchOfLabels(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPatchNulls has patches with a null, which removes a field wherever the null is. No null is decoded as a value, such as a quantity of 0.
+func TestPatchNulls(t *testing.T) {
+	const spec = `{image: a, resources: {limits: {cpu: 1, memory: 2Gi}, requests: {cpu: 1, memory: 2Gi}}, nodeSelector: {a: b}, volumes: [{name: v, emptyDir: {sizeLimit: 1Gi}}]}`
+	for patch, want := range map[string]func(*corev1.PodSpec) bool{
+		`containers: [{name: app, resources: {limits: {cpu: null}}}]`: func(p *corev1.PodSpec) bool {
+			r := p.Containers[0].Resources
+			return !hasResource(r.Limits, "cpu") && hasResource(r.Limits, "memory") && hasResource(r.Requests, "cpu")
+		},
+		`containers: [{name: app, resources: {requests: {memory: null, example.com/absent: null}}}]`: func(p *corev1.PodSpec) bool {
+			r := p.Containers[0].Resources
+			return len(r.Requests) == 1 && hasResource(r.Requests, "cpu") && hasResource(r.Limits, "memory")
+		},
+		`containers: [{name: app, resources: {limits: null}}]`: func(p *corev1.PodSpec) bool {
+			return p.Containers[0].Resources.Limits == nil && p.Containers[0].Resources.Requests != nil
+		},
+		`containers: [{name: app, resources: null}]`: func(p *corev1.PodSpec) bool {
+			return p.Containers[0].Resources.Limits == nil && p.Containers[0].Resources.Requests == nil
+		},
+		`containers: [{name: app, resources: {limits: {$patch: delete}}}]`: func(p *corev1.PodSpec) bool {
+			return len(p.Containers[0].Resources.Limits) == 0 && p.Containers[0].Resources.Requests != nil
+		},
+		`containers: [{name: app, resources: {limits: {$patch: replace, cpu: null, memory: 3Gi}}}]`: func(p *corev1.PodSpec) bool {
+			limits := p.Containers[0].Resources.Limits
+			return len(limits) == 1 && limits.Memory().String() == "3Gi"
+		},
+		`containers: [{name: app, resources: {limits: {$patch: replace, example.com/a: 1}, requests: null}}]`: func(p *corev1.PodSpec) bool {
+			r := p.Containers[0].Resources
+			return len(r.Limits) == 1 && hasResource(r.Limits, "example.com/a") && r.Requests == nil
+		},
+		`containers: [{name: added, image: a, resources: {limits: {$patch: replace, memory: 3Gi}}}]`: func(p *corev1.PodSpec) bool {
+			return len(p.Containers) == 2 && p.Containers[1].Resources.Limits.Memory().String() == "3Gi"
+		},
+		`initContainers: [{name: added, image: a, resources: {requests: {$patch: replace, memory: 3Gi}}}]`: func(p *corev1.PodSpec) bool {
+			return len(p.InitContainers) == 1 && p.InitContainers[0].Resources.Requests.Memory().String() == "3Gi"
+		},
+		`containers: [{name: added, image: a, resources: {limits: {cpu: null}}}]`: func(p *corev1.PodSpec) bool {
+			return len(p.Containers) == 2 && len(p.Containers[1].Resources.Limits) == 0
+		},
+		`volumes: [{name: v, emptyDir: {sizeLimit: null}}]`: func(p *corev1.PodSpec) bool {
+			return p.Volumes[0].EmptyDir != nil && p.Volumes[0].EmptyDir.SizeLimit == nil
+		},
+		`volumes: [{name: v, emptyDir: null, hostPath: {path: /a}}]`: func(p *corev1.PodSpec) bool {
+			return p.Volumes[0].EmptyDir == nil && p.Volumes[0].HostPath != nil
+		},
+		`volumes: [{name: w, emptyDir: null, hostPath: {path: /a}}]`: func(p *corev1.PodSpec) bool {
+			return len(p.Volumes) == 2 && p.Volumes[0].EmptyDir == nil && p.Volumes[1].EmptyDir != nil
+		},
+		`nodeSelector: {$patch: replace, a: null, c: d}`: func(p *corev1.PodSpec) bool {
+			return cmp.Equal(p.NodeSelector, map[string]string{"c": "d"})
+		},
+		`terminationGracePeriodSeconds: 9007199254740993`: func(p *corev1.PodSpec) bool { // A float64 has no such number.
+			return *p.TerminationGracePeriodSeconds == 9007199254740993
+		},
+	} {
+		app := appOf(t, spec)
+		app.Spec.PodTemplatePatch = patchedApp(t, "{spec: {"+patch+"}}").Spec.PodTemplatePatch
+		w, errs := App(app, latest)
+		if len(errs) > 0 {
+			t.Errorf("%s: %v", patch, errs)
+			continue
+		}
+		if !want(&w.Template.Spec) {
+			t.Errorf("%s: the pod has %+v", patch, w.Template.Spec)
+		}
+	}
+}
+
+// TestReplacedAmounts replaces the limits of a container, also of one without limits: they are what the patch states.
+func TestReplacedAmounts(t *testing.T) {
+	for _, spec := range []string{`{image: a}`, `{image: a, resources: {requests: {cpu: 1}}}`, `{image: a, resources: {limits: {cpu: 2}}}`} {
+		app := appOf(t, spec)
+		app.Spec.PodTemplatePatch = patchedApp(t, `{spec: {containers: [{name: app, resources: {limits: {$patch: replace, memory: 1Gi}}}]}}`).Spec.PodTemplatePatch
+		w, errs := App(app, latest)
+		if len(errs) > 0 {
+			t.Errorf("%s: %v", spec, errs)
+			continue
+		}
+		if limits := w.Template.Spec.Containers[0].Resources.Limits; len(limits) != 1 || limits.Memory().String() != "1Gi" {
+			t.Errorf("%s: the limits are %v", spec, limits)
+		}
+	}
+}
+
+func hasResource(list corev1.ResourceList, name corev1.ResourceName) bool {
+	_, found := list[name]
+	return found
 }

@@ -11,7 +11,7 @@ const (
 	// ConditionReconciling is True while the operator or the cluster works towards the spec.
 	ConditionReconciling = "Reconciling"
 
-	// ConditionStalled is True when nothing more happens until a user acts.
+	// ConditionStalled is True when a user has to act, unless the cause ends by itself.
 	ConditionStalled = "Stalled"
 )
 

@@ -5,8 +5,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // CommonStatus is the part of a status that every kind has.
 type CommonStatus struct {
 	// conditions are the present state. Ready is True when every wanted pod runs the current spec and is available.
-	// Reconciling is True while the operator or the cluster changes something to reach it. Stalled is True when nothing more
-	// happens until a user acts; the message has the remedy. The meaning is that of kstatus.
+	// Reconciling is True while the operator or the cluster changes something to reach it. Stalled is True when a user has to
+	// act, unless the cause ends by itself; the message has the remedy. The meaning is that of kstatus.
 	// +listType=map
 	// +listMapKey=type
 	// +optional

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -146,6 +147,47 @@ func TestRemovedSourcesAreFieldsOfAVolume(t *testing.T) {
 	for _, name := range removedSources {
 		if known[name].typ == nil {
 			t.Errorf("a volume has no source %s", name)
+		}
+	}
+}
+
+// TestPatchesMayHaveNulls checks each value of a patch that the schema describes, except for the items of a list: the API server removes a null
+// that may not be there, and with it the removal of a field.
+func TestPatchesMayHaveNulls(t *testing.T) {
+	visited := 0
+	var visit func(node map[string]any, path string, item bool)
+	visit = func(node map[string]any, path string, item bool) {
+		visited++
+		if may := node["nullable"] == true; may == item {
+			t.Errorf("%s may be null: %t, want %t", path, may, !item)
+		}
+		for name, property := range object(node["properties"]) {
+			visit(object(property), path+"."+name, false)
+		}
+		if values := object(node["additionalProperties"]); values != nil {
+			visit(values, path+"{}", false)
+		}
+		if items := object(node["items"]); items != nil {
+			visit(items, path+listItem, true)
+		}
+	}
+	for name, property := range templateProperties() {
+		visit(object(property), name, false)
+	}
+	if visited < 10 {
+		t.Errorf("only %d values were visited", visited)
+	}
+}
+
+// TestPatchesOfQuantities checks the directives of a strategic merge patch, which are values of a map of quantities, and numbers that take long to read.
+func TestPatchesOfQuantities(t *testing.T) {
+	pattern := regexp.MustCompile(patchQuantity)
+	for text, want := range map[string]bool{
+		"replace": true, "delete": true, "merge": true, "1Gi": true, "500m": true, "1e3": true, "1E-123": true,
+		"1e100000": false, "1e-100000": false, "replace1e100000": false, "1e100000replace": false,
+	} {
+		if got := pattern.MatchString(text); got != want {
+			t.Errorf("%q: %t, want %t", text, got, want)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -16,6 +17,7 @@ import (
 	applyv1 "huolala.cn/app-operator/api/client/applyconfiguration/api/v1"
 	"huolala.cn/app-operator/api/client/clientset/versioned"
 	informers "huolala.cn/app-operator/api/client/informers/externalversions"
+	listers "huolala.cn/app-operator/api/client/listers/api/v1"
 	appv1 "huolala.cn/app-operator/api/v1"
 )
 
@@ -47,11 +49,19 @@ func run(ctx context.Context, image string) error {
 	factory.StartWithContext(ctx)
 	factory.WaitForCacheSyncWithContext(ctx)
 	return wait.PollUntilContextTimeout(ctx, time.Second, 5*time.Minute, true, func(context.Context) (bool, error) {
-		app, err := lister.Get("cart")
-		if err != nil {
-			return false, err
-		}
-		return app.Status.ObservedGeneration >= applied.Generation &&
-			meta.IsStatusConditionTrue(app.Status.Conditions, appv1.ConditionReady), nil
+		return isReady(lister, applied.Generation)
 	})
+}
+
+// isReady reports whether the App is ready with a generation.
+func isReady(lister listers.AppNamespaceLister, generation int64) (bool, error) {
+	app, err := lister.Get("cart")
+	if apierrors.IsNotFound(err) {
+		return false, nil // The cache may be behind the answer to Apply.
+	}
+	if err != nil {
+		return false, err
+	}
+	return app.Status.ObservedGeneration >= generation &&
+		meta.IsStatusConditionTrue(app.Status.Conditions, appv1.ConditionReady), nil
 }

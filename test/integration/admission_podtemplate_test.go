@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/test/harness"
@@ -31,6 +33,16 @@ func TestPodTemplate(t *testing.T) {
 		{"envs: [{name: A, value: a}, {name: B, value: b}]", "{spec: {containers: [{name: NAME, env: [{name: A, $patch: delete}]}]}}", inContainer + "env", "[{name: B, value: b}]"},
 		{"volumes: [{name: a, emptyDir: {}}]", "{spec: {volumes: [{name: a, $retainKeys: [name, hostPath], hostPath: {path: /a}}]}}", inPod + "volumes", `[{name: a, hostPath: {path: /a, type: ""}}]`},
 		{"volumeMounts: [{name: a, mountPath: /a}]", "{spec: {volumes: [{name: a, emptyDir: {}}]}}", inPod + "volumes", "[{name: a, emptyDir: {}}]"},
+		{"size: small", "{spec: {containers: [{name: NAME, resources: {limits: {cpu: null}}}]}}", inContainer + "resources.limits.cpu", ""},
+		{"size: small", "{spec: {containers: [{name: NAME, resources: {requests: {memory: null}}}]}}", inContainer + "resources.requests.memory", ""},
+		{"size: small", "{spec: {containers: [{name: NAME, resources: {limits: null}}]}}", inContainer + "resources.limits", ""},
+		{"size: small", "{spec: {containers: [{name: NAME, resources: null}]}}", inContainer + "resources", "{}"},
+		{"size: small", "{spec: {containers: [{name: NAME, resources: {limits: {$patch: replace, memory: 1Gi}}}]}}", inContainer + "resources.limits", "{memory: 1Gi}"},
+		{"size: small", "{spec: {containers: [{name: NAME, resources: {limits: {$patch: delete}}}]}}", inContainer + "resources.limits", ""},
+		{"size: small", "{spec: {containers: [{name: NAME, resources: {limits: {$patch: replace, cpu: null, memory: 1Gi}}}]}}", inContainer + "resources.limits", "{memory: 1Gi}"},
+		{"", "{spec: {containers: [{name: added, image: added, resources: {limits: {cpu: null}}}]}}", inPod + "containers.1.resources", "{}"},
+		{"volumes: [{name: a, emptyDir: {sizeLimit: 1Gi}}]", "{spec: {volumes: [{name: a, emptyDir: {sizeLimit: null}}]}}", inPod + "volumes", "[{name: a, emptyDir: {}}]"},
+		{"volumes: [{name: a, emptyDir: {}}]", "{spec: {volumes: [{name: a, emptyDir: null, hostPath: {path: /a}}]}}", inPod + "volumes", `[{name: a, hostPath: {path: /a, type: ""}}]`},
 		{"nodeSelector: {a: b}", "{spec: {nodeSelector: {a: null, c: d}}}", inPod + "nodeSelector", "{c: d}"},
 		{"podAnnotations: {a: b}", "{metadata: {annotations: {a: c}, labels: {d: e}}}", inTemplate + "metadata.annotations", "{a: c}"},
 		{"podLabels: {a: b}", "{metadata: {labels: {a: c}}}", inTemplate + "metadata.labels.a", "c"},
@@ -140,6 +152,33 @@ func TestSchemaRefusesPatches(t *testing.T) {
 		err := plane.Client.Create(t.Context(), parseApp(t, ns, "web", "{image: a, podTemplatePatch: "+text+"}"))
 		if err == nil || !strings.Contains(err.Error(), "spec.podTemplatePatch: Invalid value") {
 			t.Errorf("%s: %v, want it to be refused", text, err)
+		}
+	}
+}
+
+// TestAppliedNulls applies patches with nulls and directives server-side. Each must be stored as it is, at the creation and at an update.
+func TestAppliedNulls(t *testing.T) {
+	t.Parallel()
+	ns := plane.Namespace(t)
+	for i, patch := range []string{
+		"{spec: null}",
+		"{spec: {containers: null, volumes: null}}",
+		"{spec: {containers: [{name: a, env: null, resources: null}]}}",
+		"{spec: {initContainers: [{name: a, resources: {limits: null, requests: {cpu: null}}}]}}",
+		"{spec: {containers: [{name: a, resources: {limits: {$patch: replace, memory: 1Gi}, requests: {$patch: delete}}}]}}",
+		"{spec: {volumes: [{name: a, emptyDir: null}, {name: b, emptyDir: {sizeLimit: null}}]}}",
+	} {
+		for _, name := range []string{"updated", fmt.Sprintf("created-%d", i)} {
+			app := newApp(ns, name)
+			data := fmt.Appendf(nil, `{"apiVersion": "app.huolala.cn/v1", "kind": "App", "metadata": {"name": "%s"}, "spec": {"image": "a", "podTemplatePatch": %s}}`, name, parsePatch(t, patch).Raw)
+			if err := plane.Client.Patch(t.Context(), app, client.RawPatch(types.ApplyPatchType, data), client.FieldOwner("a")); err != nil {
+				t.Errorf("%s of %s: %v", name, patch, err)
+				continue
+			}
+			plane.Read(t, app)
+			if err := diffOf(fromYAML(t, patch), fromYAML(t, string(app.Spec.PodTemplatePatch.Raw))); err != nil {
+				t.Errorf("%s of %s: %v", name, patch, err)
+			}
 		}
 	}
 }

@@ -1,8 +1,11 @@
 package validation
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 
@@ -87,10 +90,44 @@ func patchedSpec(spec *appv1.WorkloadSpec) corev1.PodSpec {
 		return corev1.PodSpec{}
 	}
 	var patch corev1.PodTemplateSpec
-	if err := bounds.Decode(spec.PodTemplatePatch.Raw, &patch, bounds.MaxPatch, "podTemplatePatch"); err != nil {
+	raw := withoutDirectives(spec.PodTemplatePatch.Raw)
+	if err := bounds.Decode(raw, &patch, bounds.MaxPatch, "podTemplatePatch"); err != nil {
 		return corev1.PodSpec{}
 	}
 	return patch.Spec
+}
+
+// withoutDirectives returns a patch without the directives of strategic merge. The Go type of a map cannot decode them: in
+// limits, $patch: replace is no quantity. A patch that exceeds the bounds, or is no JSON, is returned as it is.
+func withoutDirectives(raw []byte) []byte {
+	if !bytes.Contains(raw, []byte(`"$`)) {
+		return raw
+	}
+	var patch any
+	if bounds.Decode(raw, &patch, bounds.MaxPatch, "podTemplatePatch") != nil {
+		return raw
+	}
+	removeDirectives(patch)
+	plain, err := json.Marshal(patch)
+	if err != nil {
+		return raw
+	}
+	return plain
+}
+
+// removeDirectives removes the directives of each object.
+func removeDirectives(value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		maps.DeleteFunc(value, func(key string, _ any) bool { return strings.HasPrefix(key, "$") })
+		for _, v := range value {
+			removeDirectives(v)
+		}
+	case []any:
+		for _, v := range value {
+			removeDirectives(v)
+		}
+	}
 }
 
 // know adds available volumes.

@@ -45,6 +45,7 @@ func TestModelBox(t *testing.T) {
 		"a mount of no volume":                 {`{volumeMounts: [{name: a, mountPath: /a}]}`, []string{"FieldValueInvalid spec.volumeMounts[0].name"}},
 		"a container's mount of no volume":     {`{initContainers: [{name: a, image: i, volumeMounts: [{name: v, mountPath: /a}]}]}`, []string{"FieldValueInvalid spec.initContainers[0].volumeMounts[0].name"}},
 		"a mount of the patch's volume":        {`{volumeMounts: [{name: a, mountPath: /a}], podTemplatePatch: {spec: {volumes: [{name: a, emptyDir: {}}]}}}`, nil},
+		"a mount, and a patch with directives": {`{volumeMounts: [{name: a, mountPath: /a}], podTemplatePatch: {spec: {$setElementOrder/volumes: [{name: a}], volumes: [{name: a, emptyDir: {}}], containers: [{name: x, resources: {limits: {$patch: replace, memory: 1Gi}}}]}}}`, nil},
 		"a mount, and a patch that is no good": {`{volumeMounts: [{name: a, mountPath: /a}], podTemplatePatch: {spec: {volumes: 1}}}`, []string{"FieldValueInvalid spec.volumeMounts[0].name"}},
 		"a volume without a source":            {`{volumes: [{name: a}]}`, []string{"FieldValueInvalid spec.volumes[0]"}},
 		"a volume with two sources":            {`{volumes: [{name: a, emptyDir: {}, hostPath: {path: /a}}]}`, []string{"FieldValueInvalid spec.volumes[0]"}},

@@ -15,8 +15,8 @@ import (
 // CommonStatus is the part of a status that every kind has.
 type CommonStatusApplyConfiguration struct {
 	// conditions are the present state. Ready is True when every wanted pod runs the current spec and is available.
-	// Reconciling is True while the operator or the cluster changes something to reach it. Stalled is True when nothing more
-	// happens until a user acts; the message has the remedy. The meaning is that of kstatus.
+	// Reconciling is True while the operator or the cluster changes something to reach it. Stalled is True when a user has to
+	// act, unless the cause ends by itself; the message has the remedy. The meaning is that of kstatus.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the metadata.generation that this status speaks of. While it is behind, the status is that
 	// of an earlier spec.

@@ -16,10 +16,10 @@ import (
 // allows nothing; a direction that is not set is not restricted.
 type NetworkPolicySpecApplyConfiguration struct {
 	// ingress are the rules for what reaches the pods, as in a NetworkPolicy. [] allows nothing.
-	Ingress []networkingv1.NetworkPolicyIngressRule `json:"ingress,omitempty"`
+	Ingress []networkingv1.NetworkPolicyIngressRule `json:"ingress,omitzero"`
 	// egress are the rules for what the pods reach, as in a NetworkPolicy. [] allows nothing. Pods that resolve names need
 	// port 53.
-	Egress []networkingv1.NetworkPolicyEgressRule `json:"egress,omitempty"`
+	Egress []networkingv1.NetworkPolicyEgressRule `json:"egress,omitzero"`
 }
 
 // NetworkPolicySpecApplyConfiguration constructs a declarative configuration of the NetworkPolicySpec type for use with
@@ -32,6 +32,10 @@ func NetworkPolicySpec() *NetworkPolicySpecApplyConfiguration {
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Ingress field.
 func (b *NetworkPolicySpecApplyConfiguration) WithIngress(values ...networkingv1.NetworkPolicyIngressRule) *NetworkPolicySpecApplyConfiguration {
+	// Stated even if it is empty, which is not the same as absent.
+	if b.Ingress == nil {
+		b.Ingress = []networkingv1.NetworkPolicyIngressRule{}
+	}
 	for i := range values {
 		b.Ingress = append(b.Ingress, values[i])
 	}
@@ -42,6 +46,10 @@ func (b *NetworkPolicySpecApplyConfiguration) WithIngress(values ...networkingv1
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Egress field.
 func (b *NetworkPolicySpecApplyConfiguration) WithEgress(values ...networkingv1.NetworkPolicyEgressRule) *NetworkPolicySpecApplyConfiguration {
+	// Stated even if it is empty, which is not the same as absent.
+	if b.Egress == nil {
+		b.Egress = []networkingv1.NetworkPolicyEgressRule{}
+	}
 	for i := range values {
 		b.Egress = append(b.Egress, values[i])
 	}
