@@ -73,6 +73,8 @@ func (f *flags) bind(fs *flag.FlagSet) {
 	f.webhooks.BindFlags(fs)
 	f.zap.TimeEncoder = zapcore.ISO8601TimeEncoder
 	f.zap.BindFlags(fs)
+	times := fs.Lookup("zap-time-encoding") // Its text has the default of BindFlags, and not the encoder above.
+	times.Usage = strings.ReplaceAll(times.Usage, "Defaults to 'epoch'", "Defaults to 'iso8601'")
 }
 
 // check returns an error that names the flag with a value that has no meaning, or an argument that no flag takes.

@@ -49,7 +49,7 @@ func applications() Dashboard {
 				{"By state", "How many resources there are, by the reason of their Ready condition.", "timeseries", "short", 12, []Query{
 					{"sum by (reason) (app_operator_resources" + inNamespace + ")", "{{reason}}"},
 				}},
-				{"Stalled", "Resources for which nothing more happens until a user acts. docs/status.md has a row for each reason.", "table", "short", 12, []Query{
+				{"Stalled", "Resources that a user has to look at, unless the cause ends by itself. docs/status.md has a row for each reason.", "table", "short", 12, []Query{
 					{"max by (kind, namespace, name, reason) (app_operator_resource_stalled" + inNamespace + ")", ""},
 				}},
 			}},
