@@ -48,15 +48,16 @@ func fieldConflict(p *objectPlan, live client.Object, diff *fieldpath.Set, retry
 	}
 }
 
-// classifyError turns what a request returned into an error that the status can report, nil into nil.
-func (e *Engine) classifyError(p *objectPlan, err error) error {
-	if err == nil {
+// classifyError turns what a request returned into an error that the status can report, nil into nil. The class is that of the words of the answer, which may
+// not be shown: only err is, whose words are without private values.
+func (e *Engine) classifyError(p *objectPlan, answered error) error {
+	if answered == nil {
 		return nil
 	}
-	err = secrecy.RedactError(err, p.object.Desired, p.live)
+	err := secrecy.RedactError(answered, p.object.Desired, p.live)
 	object := p.gvk.Kind + " " + p.object.Desired.GetName()
 	switch {
-	case deniedByAdmission(err.Error()):
+	case deniedByAdmission(answered.Error()):
 		return forbiddenError(object, err)
 	case children.TypeOf(p.object.Desired).Custom && kindUnknown(err):
 		return &reconciler.StalledError{
@@ -64,15 +65,15 @@ func (e *Engine) classifyError(p *objectPlan, err error) error {
 		}
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err):
 		return fmt.Errorf("%w: %w", reconciler.ErrStale, err)
-	case isRejected(err):
-		return p.rejectedError(err)
+	case isRejected(answered):
+		return p.rejectedError(answered, err)
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return reconciler.Waiting(appv1.ReasonTerminating, messageNamespaceDeleted, object)
-	case apierrors.IsForbidden(err) && p.volumeClaim() && isResizeForbidden(err.Error()):
+	case apierrors.IsForbidden(err) && p.volumeClaim() && isResizeForbidden(answered.Error()):
 		return resizeFailed(object, err.Error())
 	case apierrors.IsForbidden(err):
 		return forbiddenError(object, err)
-	case isUndeclared(err.Error()):
+	case isUndeclared(answered.Error()):
 		return reconciler.Stalled(appv1.ReasonInvalid, messageFieldUnknown, object, message.Quote(err.Error()))
 	}
 	var status apierrors.APIStatus
@@ -126,28 +127,34 @@ func deniedByAdmission(words string) bool {
 		strings.Contains(words, "ValidatingAdmissionPolicy '") && strings.Contains(words, " denied request: ")
 }
 
-// rejectedError returns the error with the fields that the API server rejects.
-func (p *objectPlan) rejectedError(err error) error {
-	object := p.gvk.Kind + " " + p.object.Desired.GetName()
+// causesOf returns the causes in an answer of the API server.
+func causesOf(err error) []metav1.StatusCause {
 	var status apierrors.APIStatus
-	var causes []metav1.StatusCause
 	if errors.As(err, &status) && status.Status().Details != nil {
-		causes = status.Status().Details.Causes
+		return status.Status().Details.Causes
 	}
+	return nil
+}
+
+// rejectedError returns the error with the fields that the API server rejects. Its class is that of the causes as they were answered. The causes of err are the
+// same ones, in the words that are shown.
+func (p *objectPlan) rejectedError(answered, err error) error {
+	object := p.gvk.Kind + " " + p.object.Desired.GetName()
+	causes, unredacted := causesOf(err), causesOf(answered)
 	if len(causes) == 0 {
 		return reconciler.Stalled(appv1.ReasonInvalid, "%s: %s", object, message.Quote(err.Error()))
 	}
 	reason := appv1.ReasonInvalid
 	var said []string
-	for _, cause := range causes[:min(len(causes), describe.MaxNamed)] {
+	for i, cause := range causes[:min(len(causes), describe.MaxNamed)] {
 		words := cause.Field + ": " + message.Quote(cause.Message)
 		said = append(said, words)
 		switch {
-		case isPortTaken(cause):
+		case isPortTaken(unredacted[i]):
 			return nodePortTaken(object, words)
 		case p.volumeClaim() && strings.HasPrefix(cause.Field, "spec"):
 			return resizeFailed(object, words)
-		case isImmutable(cause.Message):
+		case isImmutable(unredacted[i].Message):
 			reason = appv1.ReasonImmutableField
 		}
 	}

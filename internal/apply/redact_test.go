@@ -6,10 +6,13 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/fields/fieldtest"
 	"huolala.cn/app-operator/internal/secrecy"
 )
@@ -73,6 +76,67 @@ func TestRedactionOfLongValues(t *testing.T) {
 				if _, shown, found := strings.Cut(got.Error()+outcomeOf(t, got).message, "s3cr"); found {
 					t.Errorf("%s of %q after %d bytes: %.300s", name, unit, before, shown)
 				}
+			}
+		}
+	}
+}
+
+// TestClassOfWordsThatAreHidden has each class that is read from words, about an object whose values are in these words, and about one with more values than
+// are looked for, so that no words are shown. The class is that of the answer, and no value is in the message.
+func TestClassOfWordsThatAreHidden(t *testing.T) {
+	spec := field.NewPath("spec")
+	forbidden := func(words string) error {
+		return statusError{metav1.Status{Reason: metav1.StatusReasonForbidden, Message: words}}
+	}
+	failure := func(words string) error {
+		return statusError{metav1.Status{Reason: metav1.StatusReasonInternalError, Message: words}}
+	}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
+	for name, c := range map[string]struct {
+		wanted        client.Object
+		kind, value   string
+		err           error
+		class, reason string
+	}{
+		"a message that is too large": {fieldtest.Deployment(), "Deployment", "larger", failure("grpc: trying to send message larger than max"), "stalled", appv1.ReasonInvalid},
+		"a request that is too large": {fieldtest.Deployment(), "Deployment", "large", failure("etcdserver: request is too large"), "stalled", appv1.ReasonInvalid},
+		"denied by a webhook": {
+			fieldtest.Deployment(), "Deployment", "denied", apierrors.NewBadRequest(`admission webhook "policy.example" denied the request: no`), "failed", appv1.ReasonForbidden,
+		},
+		"denied by a policy": {
+			fieldtest.Deployment(), "Deployment", "denied", statusError{metav1.Status{
+				Reason: metav1.StatusReasonInvalid, Message: "ValidatingAdmissionPolicy 'small' with binding 'small' denied request: no",
+			}}, "failed", appv1.ReasonForbidden,
+		},
+		"immutable": {fieldtest.Deployment(), "Deployment", "immutable", invalid(field.Invalid(spec.Child("selector"), "{…}", "field is immutable")), "stalled", appv1.ReasonImmutableField},
+		"port taken": {
+			&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, "Service", "provided",
+			invalid(field.Invalid(spec.Child("ports").Index(1).Child("nodePort"), 30010, "provided port is already allocated")), "stalled", appv1.ReasonNodePortTaken,
+		},
+		"unknown field":          {fieldtest.Deployment(), "Deployment", "schema", failure(".spec.x: field not declared in schema"), "stalled", appv1.ReasonInvalid},
+		"claim that cannot grow": {claim, "PersistentVolumeClaim", "resized", forbidden("only dynamically provisioned pvc can be resized"), "stalled", appv1.ReasonVolumeResizeFailed},
+	} {
+		many := map[string]string{"shop.example/key": c.value}
+		for i := range 10_001 {
+			many[fmt.Sprintf("shop.example/key-%d", i)] = fmt.Sprintf("%08d", i)
+		}
+		for about, annotations := range map[string]map[string]string{
+			"no value": nil, "a value": {"shop.example/key": c.value}, "many values": many,
+		} {
+			wanted, _ := c.wanted.DeepCopyObject().(client.Object)
+			wanted.SetAnnotations(annotations)
+			p := &objectPlan{subject: subject{object: &Object{Desired: wanted}}, comparison: comparison{action: Configured}}
+			p.gvk.Kind = c.kind
+			err := (&Engine{}).classifyError(p, c.err)
+			got := outcomeOf(t, err)
+			if got.class != c.class || got.reason != c.reason {
+				t.Errorf("%s, %s: %v", name, about, got)
+			}
+			if annotations != nil && strings.Contains(err.Error()+got.message, c.value) {
+				t.Errorf("%s, %s, the value is shown: %v", name, about, got)
+			}
+			if about == "many values" && !strings.Contains(got.message, "more values that may be private") {
+				t.Errorf("%s, %s: %v", name, about, got)
 			}
 		}
 	}

@@ -2,12 +2,9 @@ package health
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -72,7 +69,7 @@ func WorstFor(pods []corev1.Pod, stalled bool, of secrecy.Object) Cause {
 	for _, statuses := range []*[]corev1.ContainerStatus{&redacted.Status.InitContainerStatuses, &redacted.Status.ContainerStatuses} {
 		*statuses = slices.Clone(*statuses)
 		for n := range *statuses {
-			if waiting := (*statuses)[n].State.Waiting; waiting != nil {
+			if waiting := (*statuses)[n].State.Waiting; waiting != nil && (*statuses)[n].Name == found.Container {
 				(*statuses)[n].State.Waiting = &corev1.ContainerStateWaiting{Reason: waiting.Reason, Message: secrecy.RedactText(waiting.Message, of)}
 			}
 		}
@@ -207,67 +204,6 @@ func crashCause(container string, ended *corev1.ContainerStateTerminated) Cause 
 		fmt.Sprintf(messageExitCode, ended.ExitCode)}
 }
 
-var (
-	quoted = regexp.MustCompile(`"(\\.|[^"\\])*("|$)`)
-	single = regexp.MustCompile(`(^|[\s(=])'[^']*('|$)`) // And no apostrophe.
-)
-
-// withoutCommand removes the container's command, which may have a secret among its arguments, from an error of the container runtime. The
-// runtime repeats the command in quotes or brackets, and once more without them.
-func withoutCommand(words string) string {
-	var said []string
-	for _, text := range quoted.FindAllString(words, -1) {
-		if plain, err := strconv.Unquote(text); err == nil && len(plain) > 1 {
-			said = append(said, plain)
-		}
-	}
-	words = withoutHook(quoted.ReplaceAllLiteralString(words, `"…"`))
-	words = single.ReplaceAllString(words, "${1}'…'")
-	words = withoutBrackets(words)
-	for _, text := range said {
-		words = strings.ReplaceAll(words, text, "…")
-	}
-	return words
-}
-
-// hookEnd matches the end of the command of a hook in an error of the kubelet, and how the command ended.
-var hookEnd = regexp.MustCompile(`' (exited with -?\d+|timed out)`)
-
-// withoutHook hides the command of a hook, which is in apostrophes and may have apostrophes of its own, and the output of the command
-// (k8s.io/kubernetes/pkg/kubelet/lifecycle and …/kuberuntime).
-func withoutHook(words string) string {
-	before, rest, found := strings.Cut(words, "command '")
-	if !found {
-		return words
-	}
-	end := ""
-	if all := hookEnd.FindAllString(rest, -1); len(all) > 0 {
-		end = strings.TrimPrefix(all[len(all)-1], "'")
-	}
-	return before + "command '…'" + end
-}
-
-// backticked matches the path of a volume in an error of the kubelet: that of subPathExpr has the values of variables
-// (k8s.io/kubernetes/pkg/kubelet).
-var backticked = regexp.MustCompile("`[^`]*(`|$)")
-
-// withoutSubPath hides the paths in an error of the kubelet.
-func withoutSubPath(words string) string { return backticked.ReplaceAllLiteralString(words, "`…`") }
-
-// withoutBrackets hides the text between the first and the last bracket, as a script may have brackets of its own, and all from the first
-// bracket on where one is not closed.
-func withoutBrackets(words string) string {
-	before, rest, found := strings.Cut(words, "[")
-	if !found {
-		return words
-	}
-	last := strings.LastIndexByte(rest, ']')
-	if last < 0 || strings.Count(rest, "[")+1 > strings.Count(rest, "]") {
-		return before + "[…]"
-	}
-	return before + "[…]" + rest[last+1:]
-}
-
 // pullError returns the error of an image pull. The kubelet shows the error itself and then, while it waits for the next try, the same
 // error behind a prefix and an error code; pullError removes both, so that the text stays the same
 // (k8s.io/kubernetes/pkg/kubelet/images/image_manager.go).
@@ -365,19 +301,12 @@ func withCause(s *corev1.ContainerStatus, pod *corev1.Pod, most int) corev1.Cont
 		words := waiting.Message
 		if len(words) > most {
 			// A cut could remove the quotes by which the command of a container is known, or the end of a value.
-			words = truncateText(withoutCommand(secrecy.RedactForeign(words, withValues(pod))), most)
+			words = truncateText(withoutCommand(secrecy.RedactForeign(words, pod)), most)
 		}
 		kept.Image = truncateText(s.Image, maxKeptImage)
 		kept.State.Waiting = &corev1.ContainerStateWaiting{Reason: truncateText(waiting.Reason, maxKeptReason), Message: strings.Clone(words)}
 	}
 	return kept
-}
-
-// withValues returns an object with the private values of a pod.
-func withValues(pod *corev1.Pod) secrecy.Object {
-	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Annotations: pod.Annotations}, Spec: pod.Spec,
-	}}}
 }
 
 func keptEnd(ended *corev1.ContainerStateTerminated) *corev1.ContainerStateTerminated {

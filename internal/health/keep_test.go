@@ -1,6 +1,7 @@
 package health
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -46,6 +47,28 @@ func TestKeepCauses(t *testing.T) {
 			if w := s.State.Waiting; w != nil && (len(w.Message) > 320 || strings.Contains(w.Message, "password=secret")) {
 				t.Errorf("%s: kept is %q", name, w.Message)
 			}
+		}
+	}
+}
+
+// TestKeepCauseOfManyValues has a long error of a container of an App that has more values, or a longer file, than are looked for in other objects of others:
+// the error is kept.
+func TestKeepCauseOfManyValues(t *testing.T) {
+	var variables []corev1.EnvVar
+	var file strings.Builder
+	for i := range 100 {
+		variables = append(variables, corev1.EnvVar{Name: fmt.Sprintf("V%d", i), Value: fmt.Sprintf("S3CR3T-%0700d", i)})
+	}
+	for i := range 2600 {
+		fmt.Fprintf(&file, "key-%04d=S3CR3T-%04d\n", i, i)
+	}
+	for name, env := range map[string][]corev1.EnvVar{"variables": variables, "a file": {{Name: "FILE", Value: file.String()}}} {
+		pod := waiting("CreateContainerError", "no such volume for S3CR3T-0007 "+strings.Repeat("word ", 100)+variables[7].Value)
+		pod.Spec.Containers = []corev1.Container{{Name: "main", Env: env}}
+		kept := corev1.PodStatus{}
+		KeepCauses(&pod, &kept, 320)
+		if words := kept.ContainerStatuses[0].State.Waiting.Message; !strings.HasPrefix(words, "no such volume for ") || name == "a file" && strings.Contains(words, "S3CR3T") {
+			t.Errorf("%s: %s", name, words)
 		}
 	}
 }

@@ -4,5 +4,5 @@ package secrecy
 const (
 	messageSecretValue = "the reason is not shown because it contains a value of the Secret"
 	messageValueHidden = "(value not shown)"
-	messageManyValues  = "the reason is not shown because the object has more than %d values that may be private"
+	messageManyValues  = "the reason is not shown because the object has more values that may be private than are looked for"
 )

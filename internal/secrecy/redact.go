@@ -3,11 +3,12 @@
 package secrecy
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,12 +29,11 @@ const minSecret = 4
 // MaxAnswer is how much of an answer's words is read, in bytes. A message shows far less of them.
 const MaxAnswer = 16 << 10
 
-// The limits of RedactForeign: how many private values are looked for, as that takes the more time the more there are, and how much of the words
-// is read, in bytes.
-const (
-	maxForeignValues = 500
-	maxForeignWords  = 1 << 10
-)
+// maxForeignWords is how much of the words about an object of others is read, in bytes.
+const maxForeignWords = 1 << 10
+
+// maxSecretValues is how many values of Secrets are looked for. With more, no answer is shown.
+const maxSecretValues = 1000
 
 // maxPrefix is how much of a private value, in bytes, is enough to find it in words that are cut.
 const maxPrefix = 1 << 10
@@ -56,40 +56,34 @@ type Object interface {
 
 // RedactText returns words of another program without private values of the objects. Words with a value of a Secret are withheld.
 func RedactText(words string, objects ...Object) string {
-	if redactValues(&words, secretValues(objects...)) {
-		return words
+	if words == "" {
+		return ""
 	}
-	return redactPrivate(cutAnswer(words), privateValues(objects...))
+	return newRedaction(objects).redactTexts([]string{words}, MaxAnswer)[0]
 }
 
-// RedactForeign is RedactText for words about an object of others, which has no Secrets. As the cache reads many such objects, it reads less of the words,
-// and the words about an object with many private values are not shown.
+// RedactForeign is RedactText for words about an object of others or a pod, which has no Secrets. As the cache reads many such objects, it reads less of the
+// words, and the words about an object with many private values are not shown.
 func RedactForeign(words string, object Object) string {
 	if words == "" {
 		return ""
 	}
-	private, few := fewPrivateValues(maxForeignValues, object)
+	private, few := privateValues(limitsOf(object), object)
 	if !few {
-		return fmt.Sprintf(messageManyValues, maxForeignValues)
+		return messageManyValues
 	}
-	if len(words) <= maxForeignWords {
-		return redactPrivate(words, private)
-	}
-	words = strings.ToValidUTF8(words[:maxForeignWords], "")
-	if at := beginningAt(words, private); at < len(words) {
-		words = words[:at] + messageValueHidden
-	}
-	return redactPrivate(words+openEnd, private)
+	return redactPrivate([]string{cutWords(words, maxForeignWords)}, private)[0]
 }
 
-// openEnd closes a value that is open at the end of words that are cut, so that the value is found.
+// openEnd closes a value that is open at the end of words that are cut, so that the value is found. Words that end with it may be cut within a value.
 const openEnd = `"}]`
 
-// beginningAt returns where the longest beginning of a value at the end of words begins, their length for none.
+// beginningAt returns where the longest beginning of a value at the end of words begins, their length for none. A beginning that is longer than maxPrefix has
+// a start in it, which hideValues finds.
 func beginningAt(words string, private []string) int {
 	first := len(words)
 	for _, value := range private {
-		for _, spelling := range Spellings(value) {
+		for _, spelling := range spellBeginning(value) {
 			for at := max(0, len(words)-len(spelling)); at <= len(words)-minSecret && at < first; at++ {
 				if strings.HasPrefix(spelling, words[at:]) {
 					first = at
@@ -103,31 +97,26 @@ func beginningAt(words string, private []string) int {
 // RedactError returns an answer of the API server, which may repeat the words of an admission webhook, without the words that have a value
 // of one of the objects in them. The answer goes to a condition, an event and the log.
 func RedactError(err error, objects ...Object) error {
-	secrets, private := secretValues(objects...), privateValues(objects...)
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return err
 	}
 	answer := status.Status()
-	redact := func(words *string) bool {
-		if redactValues(words, secrets) {
-			return true
-		}
-		was := *words
-		*words = redactPrivate(cutAnswer(*words), private)
-		return *words != was
-	}
-	found := redact(&answer.Message)
+	texts := []string{answer.Message}
 	if answer.Details != nil {
 		answer.Details = answer.Details.DeepCopy()
 		for i := range answer.Details.Causes {
-			cause := &answer.Details.Causes[i]
-			found = redact(&cause.Message) || found
-			if privatePath.MatchString(cause.Field) {
-				short := causeValue.ReplaceAllString(cause.Message, "$1")
-				found = found || short != cause.Message
-				cause.Message = short
-			}
+			texts = append(texts, answer.Details.Causes[i].Message)
+		}
+	}
+	redacted := newRedaction(objects).redactTexts(texts, 2*MaxAnswer)
+	found := !slices.Equal(texts, redacted)
+	answer.Message = redacted[0]
+	for i, words := range redacted[1:] {
+		cause := &answer.Details.Causes[i]
+		if cause.Message = words; privatePath.MatchString(cause.Field) {
+			cause.Message = causeValue.ReplaceAllString(words, "$1")
+			found = found || words != cause.Message
 		}
 	}
 	if !found {
@@ -136,35 +125,62 @@ func RedactError(err error, objects ...Object) error {
 	return &apierrors.StatusError{ErrStatus: answer}
 }
 
-// redactPrivate returns words without private values.
-func redactPrivate(words string, private []string) string {
-	words = message.OmitObjects(words)
-	words = quotedValue.ReplaceAllString(words, "$1")
-	for _, value := range private {
-		for _, spelling := range Spellings(value) {
-			words = hideValue(words, spelling)
+// redaction has what texts about objects must not have.
+type redaction struct {
+	secrets, private []string
+	// tooMany is true if there are more values than are looked for. No text is shown then.
+	tooMany bool
+}
+
+func newRedaction(objects []Object) *redaction {
+	secrets, fewSecrets := secretValues(objects...)
+	private, few := privateValues(ownLimits, objects...)
+	return &redaction{secrets, private, !fewSecrets || !few}
+}
+
+// redactTexts returns texts without private values. A text with a value of a Secret is withheld. Of each text MaxAnswer is read at most, and of all of them
+// a number of bytes; a text that is not within it is not shown.
+func (r *redaction) redactTexts(texts []string, most int) []string {
+	read, instead := make([]string, len(texts)), make([]string, len(texts))
+	for i, text := range texts {
+		room := min(most, MaxAnswer)
+		switch {
+		case text == "":
+		case r.tooMany:
+			instead[i] = messageManyValues
+		case room < min(len(text), MaxAnswer): // The text would be cut, maybe within a value.
+			instead[i] = messageValueHidden
+		case hasSecret(text[:min(len(text), room+maxPrefix)], r.secrets):
+			instead[i] = Withheld
+		default:
+			read[i] = cutWords(text, room)
 		}
+		most -= min(len(text), max(room, 0))
 	}
-	return words
+	redacted := redactPrivate(read, r.private)
+	for i, words := range instead {
+		redacted[i] = cmp.Or(words, redacted[i])
+	}
+	return redacted
 }
 
-// hideValue returns words without a value. From a long value on, whose end may be cut off, nothing is shown.
-func hideValue(words, value string) string {
-	if len(value) <= maxPrefix {
-		return strings.ReplaceAll(words, value, messageValueHidden)
+// redactPrivate returns texts without private values.
+func redactPrivate(texts, private []string) []string {
+	short := make([]string, len(texts))
+	for i, words := range texts {
+		short[i] = quotedValue.ReplaceAllString(message.OmitObjects(words), "$1")
 	}
-	if i := strings.Index(words, value[:maxPrefix]); i >= 0 {
-		return words[:i] + messageValueHidden
-	}
-	return words
+	return hideValues(short, private)
 }
 
-// cutAnswer returns the beginning of long words, with an end that closes an open value.
-func cutAnswer(words string) string {
-	if len(words) <= MaxAnswer {
+// CutAnswer returns the beginning of long words, with an end that closes an open value.
+func CutAnswer(words string) string { return cutWords(words, MaxAnswer) }
+
+func cutWords(words string, most int) string {
+	if len(words) <= most {
 		return words
 	}
-	return strings.ToValidUTF8(words[:MaxAnswer], "") + openEnd
+	return strings.ToValidUTF8(words[:most], "") + openEnd
 }
 
 // isNil reports whether there is no object: a nil interface, or a nil pointer in an interface.
@@ -172,24 +188,22 @@ func isNil(obj Object) bool {
 	return obj == nil || reflect.ValueOf(obj).IsNil()
 }
 
-// redactValues replaces words that have a value of a Secret, or the beginning of a long one, in them.
-func redactValues(words *string, secrets []string) bool {
-	for _, secret := range secrets {
-		if strings.Contains(*words, secret[:min(len(secret), maxPrefix)]) {
-			*words = Withheld
-			return true
-		}
-	}
-	return false
+// hasSecret reports whether words have a value of a Secret, or the beginning of a long one, in them.
+func hasSecret(words string, secrets []string) bool {
+	return slices.ContainsFunc(secrets, func(secret string) bool { return strings.Contains(words, secret[:min(len(secret), maxPrefix)]) })
 }
 
-// secretValues returns the values of those objects that are Secrets, as texts quote them and as a request has them.
-func secretValues(objects ...Object) []string {
-	var all []string
+// secretValues returns the values of those objects that are Secrets, as texts quote them and as a request has them. few is false if there are more than
+// maxSecretValues.
+func secretValues(objects ...Object) (all []string, few bool) {
+	count := 0
 	for _, obj := range objects {
 		secret, ok := obj.(*corev1.Secret)
 		if !ok || secret == nil {
 			continue
+		}
+		if count += len(secret.Data); count > maxSecretValues {
+			return nil, false
 		}
 		for _, value := range secret.Data {
 			if len(value) > 0 {
@@ -197,5 +211,5 @@ func secretValues(objects ...Object) []string {
 			}
 		}
 	}
-	return all
+	return all, true
 }

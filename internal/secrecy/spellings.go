@@ -2,7 +2,6 @@ package secrecy
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
@@ -19,8 +18,8 @@ func Spellings(value string) []string {
 	inGo, inJSON := trimQuotes(strconv.Quote(start)), trimQuotes(string(encoded))
 	all := []string{value}
 	for _, spelling := range []string{
-		inGo, inJSON, escapeASCII(inGo, "%04x"), escapeASCII(inGo, "%04X"), escapeASCII(inJSON, "%04x"), escapeASCII(inJSON, "%04X"),
-		strings.ReplaceAll(inGo, "/", `\/`), strings.ReplaceAll(escapeASCII(inGo, "%04x"), "/", `\/`), url.QueryEscape(start), url.PathEscape(start),
+		inGo, inJSON, escapeASCII(inGo, lowerDigits), escapeASCII(inGo, upperDigits), escapeASCII(inJSON, lowerDigits), escapeASCII(inJSON, upperDigits),
+		strings.ReplaceAll(inGo, "/", `\/`), strings.ReplaceAll(escapeASCII(inGo, lowerDigits), "/", `\/`), url.QueryEscape(start), url.PathEscape(start),
 	} {
 		if !slices.Contains(all, spelling) {
 			all = append(all, spelling)
@@ -32,22 +31,28 @@ func Spellings(value string) []string {
 // trimQuotes returns a quoted text without its quotes.
 func trimQuotes(quoted string) string { return quoted[1 : len(quoted)-1] }
 
+// The hexadecimal digits of escapes.
+const (
+	lowerDigits = "0123456789abcdef"
+	upperDigits = "0123456789ABCDEF"
+)
+
 // escapeASCII returns a text of JSON with the characters beyond ASCII escaped, as Python, Java, PHP and .NET do.
-func escapeASCII(text, hexadecimal string) string {
+func escapeASCII(text, digits string) string {
 	if !strings.ContainsFunc(text, isWide) {
 		return text
 	}
-	var escaped strings.Builder
+	escaped, units := make([]byte, 0, 2*len(text)), make([]uint16, 0, 2)
 	for _, char := range text {
 		if !isWide(char) {
-			escaped.WriteRune(char)
+			escaped = append(escaped, byte(char))
 			continue
 		}
-		for _, unit := range utf16.Encode([]rune{char}) {
-			fmt.Fprintf(&escaped, `\u`+hexadecimal, unit)
+		for _, unit := range utf16.AppendRune(units, char) {
+			escaped = append(escaped, '\\', 'u', digits[unit>>12], digits[unit>>8&15], digits[unit>>4&15], digits[unit&15])
 		}
 	}
-	return escaped.String()
+	return string(escaped)
 }
 
 func isWide(char rune) bool { return char >= utf8.RuneSelf }

@@ -1,16 +1,16 @@
 package secrecy
 
 import (
-	"cmp"
+	"index/suffixarray"
 	"maps"
 	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 )
@@ -18,20 +18,42 @@ import (
 // maxPartBytes is how much of the values of one object, in bytes, has Parts, as it takes the more time to look for them the more there are.
 const maxPartBytes = 64 << 10
 
-// privateValues returns the values of the annotations of objects, and of the variables, arguments, commands, headers, queries of probes, attributes of
-// CSI volumes and annotations of their pods, the longest first. All but the annotations, which record whole specs, have Parts, too. The operator's own
-// annotations are no secrets but for the record of a spec.
-func privateValues(objects ...Object) []string {
-	all, _ := fewPrivateValues(math.MaxInt, objects...)
-	return all
+// The limits of the public words. A longer name, or one beyond the limit of all, is none: parts of values that are like it are hidden, too.
+const (
+	maxPublicName  = 1 << 10
+	maxPublicBytes = 16 << 10
+)
+
+// limits is how many private values are looked for, how many bytes of them, of each no more than finds it, and how many parts, as the cost of a redaction
+// grows with each.
+type limits struct{ values, bytes, parts int }
+
+var (
+	// ownLimits are those for objects of the operator. Of parts, there are as many as maxPartBytes has.
+	ownLimits = limits{values: 10_000, bytes: 1 << 20, parts: math.MaxInt}
+	// foreignLimits are those for objects of others, which the cache reads one by one.
+	foreignLimits = limits{values: 500, bytes: 64 << 10, parts: 5000}
+	// podLimits are those for pods, also of resources. A kubelet has long words about few pods only.
+	podLimits = limits{values: 1000, bytes: 128 << 10, parts: 8000}
+)
+
+// limitsOf returns the limits for an object of others, or for a pod.
+func limitsOf(object Object) limits {
+	if _, ok := object.(*corev1.Pod); ok {
+		return podLimits
+	}
+	return foreignLimits
 }
 
-// fewPrivateValues is privateValues for a number of values at most, not counting their parts. few is false if there are more.
-func fewPrivateValues(most int, objects ...Object) (all []string, few bool) {
+// privateValues returns the values of the annotations of objects, and of the variables, arguments, commands, headers, queries of probes, attributes of
+// CSI volumes and annotations of their pods. All but the annotations, which record whole specs, have Parts, too. The operator's own annotations are no
+// secrets but for the record of a spec. few is false if there are more than the limits allow.
+func privateValues(most limits, objects ...Object) (all []string, few bool) {
 	objects = slices.DeleteFunc(slices.Clone(objects), isNil)
-	public := publicWords(objects)
+	index := sync.OnceValue(func() *suffixarray.Index { return indexPublic(objects) })
+	found := &collector{most: most, public: index, values: map[string]bool{}, parts: map[string]bool{}}
 	for _, obj := range objects {
-		found := &collector{most: most - len(all), public: public}
+		found.partBytes = 0
 		found.addAnnotations(obj.GetAnnotations())
 		if cron, ok := obj.(*batchv1.CronJob); ok {
 			found.addAnnotations(cron.Spec.JobTemplate.Annotations)
@@ -40,18 +62,15 @@ func fewPrivateValues(most int, objects ...Object) (all []string, few bool) {
 			found.addAnnotations(template.Annotations)
 			found.addPodSpec(&template.Spec)
 		}
-		if len(found.values) > found.most {
-			return nil, false
-		}
-		all = slices.Concat(all, found.values, found.parts)
 	}
-	slices.SortFunc(all, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
-	return slices.Compact(all), true
+	return found.all, !found.full
 }
 
-// templateOf returns the pod template of an object, nil if it has none.
+// templateOf returns the pod template of an object, that of a pod with its spec, nil if it has none.
 func templateOf(obj Object) *corev1.PodTemplateSpec {
 	switch obj := obj.(type) {
+	case *corev1.Pod:
+		return &corev1.PodTemplateSpec{Spec: obj.Spec}
 	case *appsv1.Deployment:
 		return &obj.Spec.Template
 	case *appsv1.StatefulSet:
@@ -64,21 +83,31 @@ func templateOf(obj Object) *corev1.PodTemplateSpec {
 	return nil
 }
 
-// collector collects the private values of an object.
+// collector collects the private values of objects, without repetitions, until it is full.
 type collector struct {
-	// values are the values, one more than most at most, and parts their parts. partBytes is how much of the values was looked into.
-	values, parts   []string
-	most, partBytes int
-	// public has the words that are no part of a value, see publicWords.
-	public string
+	all           []string
+	values, parts map[string]bool
+	most          limits
+	// bytes is the length of the values as far as they are looked for, partBytes how much of the values of an object was looked into.
+	bytes, partBytes int
+	full             bool
+	// public returns an index of the words that are no part of a value, see publicNames. Only parts need it.
+	public func() *suffixarray.Index
 }
 
 // addValues adds values without their parts.
 func (c *collector) addValues(values ...string) {
 	for _, value := range values {
-		if len(value) >= minSecret && len(c.values) <= c.most {
-			c.values = append(c.values, value)
+		if c.full {
+			return
 		}
+		if len(value) < minSecret || c.values[value] {
+			continue
+		}
+		c.values[value] = true
+		c.bytes += min(len(value), maxPrefix)
+		c.all = append(c.all, value)
+		c.full = len(c.values) > c.most.values || c.bytes > c.most.bytes
 	}
 }
 
@@ -86,15 +115,31 @@ func (c *collector) addValues(values ...string) {
 func (c *collector) addWithParts(values ...string) {
 	c.addValues(values...)
 	for _, value := range values {
+		if c.full || c.partBytes >= maxPartBytes {
+			return
+		}
 		start := value[:min(len(value), maxPartBytes-c.partBytes)]
 		c.partBytes += len(start)
 		if len(start) < len(value) { // The last part may be cut.
 			start = start[:strings.LastIndexAny(start, " \n")+1]
 		}
-		for _, part := range Parts(start) {
-			if !strings.Contains(c.public, part) {
-				c.parts = append(c.parts, part)
-			}
+		c.addParts(Parts(start))
+	}
+}
+
+// addParts adds parts of a value but for public words.
+func (c *collector) addParts(parts []string) {
+	for _, part := range parts {
+		if c.full {
+			return
+		}
+		if c.parts[part] {
+			continue
+		}
+		c.parts[part] = true
+		c.full = len(c.parts) > c.most.parts
+		if len(c.public().Lookup([]byte(part), 1)) == 0 {
+			c.all = append(c.all, part)
 		}
 	}
 }
@@ -155,96 +200,6 @@ func (c *collector) addHandler(exec *corev1.ExecAction, http *corev1.HTTPGetActi
 		}
 		for _, header := range http.HTTPHeaders {
 			c.addWithParts(header.Value)
-		}
-	}
-}
-
-// publicWords returns the words that answers about objects have in order to name what is missing or wrong: the names of the objects, and those in their
-// pod templates, each in a line.
-func publicWords(objects []Object) string {
-	public := map[string]bool{}
-	for _, obj := range objects {
-		public[obj.GetName()], public[obj.GetNamespace()] = true, true
-		if template := templateOf(obj); template != nil {
-			addNames(&template.Spec, public)
-		}
-		if set, ok := obj.(*appsv1.StatefulSet); ok {
-			for i := range set.Spec.VolumeClaimTemplates {
-				public[set.Spec.VolumeClaimTemplates[i].Name] = true
-			}
-		}
-	}
-	return strings.Join(slices.Sorted(maps.Keys(public)), "\n")
-}
-
-// addNames adds the names in a pod spec: of containers, images, variables, volumes, classes, accounts, and of objects with their keys.
-func addNames(pod *corev1.PodSpec, to map[string]bool) {
-	add := func(names ...string) {
-		for _, name := range names {
-			to[name] = true
-		}
-	}
-	add(pod.ServiceAccountName, pod.PriorityClassName, pod.SchedulerName, ptr.Deref(pod.RuntimeClassName, ""))
-	for _, secret := range pod.ImagePullSecrets {
-		add(secret.Name)
-	}
-	for i := range pod.Volumes {
-		v := &pod.Volumes[i]
-		add(v.Name)
-		if v.Secret != nil {
-			add(v.Secret.SecretName)
-		}
-		if v.ConfigMap != nil {
-			add(v.ConfigMap.Name)
-		}
-		if v.PersistentVolumeClaim != nil {
-			add(v.PersistentVolumeClaim.ClaimName)
-		}
-		if v.Projected != nil {
-			addSources(v.Projected.Sources, add)
-		}
-	}
-	for _, list := range [][]corev1.Container{pod.Containers, pod.InitContainers} {
-		for i := range list {
-			add(list[i].Name, list[i].Image)
-			addReferences(&list[i], add)
-		}
-	}
-}
-
-// addSources adds the names of the Secrets and ConfigMaps of a projected volume.
-func addSources(sources []corev1.VolumeProjection, add func(...string)) {
-	for i := range sources {
-		if secret := sources[i].Secret; secret != nil {
-			add(secret.Name)
-		}
-		if config := sources[i].ConfigMap; config != nil {
-			add(config.Name)
-		}
-	}
-}
-
-// addReferences adds the names of variables, and of the objects and keys that they are from.
-func addReferences(of *corev1.Container, add func(...string)) {
-	for i := range of.EnvFrom {
-		if ref := of.EnvFrom[i].SecretRef; ref != nil {
-			add(ref.Name)
-		}
-		if ref := of.EnvFrom[i].ConfigMapRef; ref != nil {
-			add(ref.Name)
-		}
-	}
-	for i := range of.Env {
-		add(of.Env[i].Name)
-		from := of.Env[i].ValueFrom
-		if from == nil {
-			continue
-		}
-		if ref := from.SecretKeyRef; ref != nil {
-			add(ref.Name, ref.Key)
-		}
-		if ref := from.ConfigMapKeyRef; ref != nil {
-			add(ref.Name, ref.Key)
 		}
 	}
 }

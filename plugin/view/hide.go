@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"index/suffixarray"
 	"maps"
 	"regexp"
 	"slices"
@@ -25,6 +26,10 @@ const (
 	// mostWhole is how many bytes a text of others has at most that is taken for a whole one. The API server cuts the message of an event after 1,024
 	// bytes, and a kubelet other ones, so the end of a longer text may be the beginning of a value.
 	mostWhole = 1000
+	// mostCompared is how many bytes of a value are enough to find its beginning in a text that may have been cut.
+	mostCompared = 1 << 10
+	// mostNamed is how many bytes the words have that a hider keeps. A value that is among further ones is hidden, too.
+	mostNamed = 16 << 10
 )
 
 // urlQuery matches the query of a URL, which may have a token in it.
@@ -241,14 +246,23 @@ func (s *Snapshot) hiddenValues() *values {
 	return found
 }
 
-// namedWords returns the words that the views have anyway: the name of the resource, its image, and the names of containers.
+// namedWords returns the words that the views have anyway: the name of the resource, its image, and the names of containers, mostNamed bytes at most.
 func (s *Snapshot) namedWords() string {
 	r := &s.Resource
-	words := map[string]bool{r.Kind: true, r.ObjectMeta.Namespace: true, r.ObjectMeta.Name: true, r.Image: true}
+	words, size := map[string]bool{}, 0
+	add := func(word string) {
+		if length := len(word) + 1; size+length <= mostNamed && !words[word] {
+			words[word] = true
+			size += length
+		}
+	}
+	for _, word := range []string{r.Kind, r.ObjectMeta.Namespace, r.ObjectMeta.Name, r.Image} {
+		add(word)
+	}
 	for i := range s.Pods {
 		for _, containers := range [][]corev1.Container{s.Pods[i].Spec.InitContainers, s.Pods[i].Spec.Containers} {
 			for c := range containers {
-				words[containers[c].Name] = true
+				add(containers[c].Name)
 			}
 		}
 	}
@@ -262,37 +276,40 @@ func (s *Snapshot) newHider() func(text string) string {
 
 // newHider returns a function that hides the values in a text, except values in the named words, and the queries and passwords of URLs.
 func (v *values) newHider(named string) func(text string) string {
+	if v.incomplete || len(v.found) > mostHidden {
+		return func(string) string { return hidden }
+	}
 	var longestFirst []string
+	kept := suffixarray.New([]byte(named))
 	for value := range v.found {
-		if !strings.Contains(named, value) {
+		if len(kept.Lookup([]byte(value), 1)) == 0 {
 			longestFirst = append(longestFirst, value)
 		}
-	}
-	if v.incomplete || len(longestFirst) > mostHidden {
-		return func(string) string { return hidden }
 	}
 	slices.SortFunc(longestFirst, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b)) })
 	pairs := make([]string, 0, 2*len(longestFirst))
 	for _, value := range longestFirst {
 		pairs = append(pairs, value, hidden)
 	}
-	replacer := strings.NewReplacer(pairs...)
+	replacer, sorted := strings.NewReplacer(pairs...), slices.Sorted(slices.Values(longestFirst))
 	return func(text string) string {
 		isCut := len(text) >= mostWhole
 		text = replacer.Replace(strings.Map(visibleRune, text)) // A character that no view shows may be in the middle of a value.
 		if isCut {
-			text = withoutBeginnings(text, longestFirst)
+			text = withoutBeginnings(text, sorted)
 		}
 		text = urlQuery.ReplaceAllString(text, "${1}?"+hidden)
 		return userPassword.ReplaceAllString(text, "${1}"+hidden+"@")
 	}
 }
 
-// withoutBeginnings returns a text without the beginning of one of the values at its end, where the text may have been cut.
-func withoutBeginnings(text string, values []string) string {
+// withoutBeginnings returns a text without the beginning of one of the sorted values at its end, where the text may have been cut. From the first mostCompared
+// bytes of a value on, nothing of the text is shown: at each place no more is compared, as all of a repetitive text would be, again and again.
+func withoutBeginnings(text string, sorted []string) string {
 	end := strings.TrimRight(text, ".… ")
-	for _, value := range values {
-		if at := strings.LastIndex(end, value[:min(leastHidden, len(value))]); at >= 0 && strings.HasPrefix(value, end[at:]) {
+	for at := range max(0, len(end)-leastHidden+1) {
+		start := end[at:min(len(end), at+mostCompared)]
+		if i, _ := slices.BinarySearch(sorted, start); i < len(sorted) && strings.HasPrefix(sorted[i], start) {
 			return text[:at] + hidden
 		}
 	}
