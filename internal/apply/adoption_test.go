@@ -2,14 +2,17 @@ package apply
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -114,6 +117,89 @@ func TestAdoptionByOrigin(t *testing.T) {
 			}
 			if c.ref.UID != owner && slices.ContainsFunc(live.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == c.ref.UID }) == c.gone {
 				t.Errorf("the owners are %v", live.OwnerReferences)
+			}
+		})
+	}
+}
+
+// leaveBehind applies a wanted object of a type for a resource of another kind, as that has left it: without an owner, with additions of the kind
+// and of a user.
+func leaveBehind(t *testing.T, c client.Client, row *children.Type, manager string) {
+	t.Helper()
+	obj := wantedOf(t, row)
+	obj.SetOwnerReferences(nil)
+	obj.GetLabels()["former"] = "1"
+	obj.SetAnnotations(map[string]string{appv1.AnnotationLastAppliedHash: "sum", appv1.AnnotationLastAppliedInputs: "{}"})
+	switch obj := obj.(type) {
+	case *appsv1.Deployment:
+		obj.Spec.Replicas, obj.Spec.Template.Spec.NodeSelector = ptr.To[int32](3), map[string]string{"disk": "ssd"}
+	case *appsv1.StatefulSet:
+		obj.Spec.Replicas = ptr.To[int32](3)
+	case *networkingv1.Ingress:
+		obj.Spec.IngressClassName = ptr.To("nginx")
+	}
+	//nolint:staticcheck // The typed object states all that the other kind applies.
+	if err := c.Patch(t.Context(), obj, client.Apply, client.FieldOwner(manager), client.ForceOwnership); err != nil {
+		t.Fatal(err)
+	}
+	obj.GetLabels()["theirs"] = "1"
+	if err := c.Update(t.Context(), obj, client.FieldOwner("kubectl")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// lastingOf returns the value of the lasting field of an object that leaveBehind has made.
+func lastingOf(obj client.Object) string {
+	switch obj := obj.(type) {
+	case *appsv1.Deployment:
+		return fmt.Sprint(ptr.Deref(obj.Spec.Replicas, 1))
+	case *appsv1.StatefulSet:
+		return fmt.Sprint(ptr.Deref(obj.Spec.Replicas, 1))
+	case *networkingv1.Ingress:
+		return ptr.Deref(obj.Spec.IngressClassName, "")
+	}
+	return ""
+}
+
+// TestAdoptionFromAnotherKind adopts an object of each type that a resource of another kind has left behind. What that kind stated and the new
+// owner does not is gone, but for the number of pods and the class of an Ingress; so are the marks of that kind. Additions of users stay.
+func TestAdoptionFromAnotherKind(t *testing.T) {
+	const former = appv1.FieldManagerPrefix + "app"
+	box := &appv1.ModelBox{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: owner}}
+	for i := range children.Types {
+		row := &children.Types[i]
+		if !row.Role.Has(children.RoleChild) {
+			continue
+		}
+		t.Run(fmt.Sprintf("%T", row.Object), func(t *testing.T) {
+			cluster := server(t, box.DeepCopy())
+			e := New(cluster, cluster, clocktesting.NewFakePassiveClock(metav1.Now().Time))
+			leaveBehind(t, cluster, row, former)
+			before := readBack(t, cluster, row)
+			child := childOfRow(t, row, cluster)
+			child.LeadsTo = nil
+			req := Request{Owner: box, Manager: appv1.FieldManagerPrefix + "modelbox", Policy: Policy{Adopt: true}, Objects: []Object{child}}
+			foreseen, err := e.Run(t.Context(), req, Local)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if is, was := lastingOf(foreseen.Objects[0].After), lastingOf(before); is != was {
+				t.Errorf("the lasting field is to be %q, was %q", is, was)
+			}
+			if _, err := e.Run(t.Context(), req, Write); err != nil {
+				t.Fatal(err)
+			}
+			after := readBack(t, cluster, row)
+			for what, obj := range map[string]client.Object{"foreseen": foreseen.Objects[0].After, "live": after} {
+				if labels := obj.GetLabels(); labels["former"] != "" || labels["theirs"] != "1" {
+					t.Errorf("%s: the labels are %v", what, labels)
+				}
+			}
+			if marks := children.Marks(after.GetManagedFields()); len(marks) != 1 || marks[0].Manager != req.Manager {
+				t.Errorf("the managers of the operator are %v", marks)
+			}
+			if d, ok := after.(*appsv1.Deployment); ok && len(d.Spec.Template.Spec.NodeSelector) != 0 {
+				t.Errorf("the node selector is %v", d.Spec.Template.Spec.NodeSelector)
 			}
 		})
 	}

@@ -77,7 +77,7 @@ func (r *run) predictResult(p *objectPlan) (result, error) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(merged, after); err != nil {
 		return result{}, err
 	}
-	if p.handsOver(r.req) {
+	if p.handsOver(r.req, t) {
 		keepLasting(after, p.live)
 	}
 	after.SetOwnerReferences(p.outcomeOwners(r.req, p.live))
@@ -160,7 +160,7 @@ func (r *run) updateObject(ctx context.Context, p *objectPlan) (result, error) {
 		}
 		done.before, p.live = taken.before, taken.live
 	}
-	if r.mode == Write && p.handsOver(r.req) {
+	if r.mode == Write && p.handsOver(r.req, nil) {
 		if err := r.handOver(ctx, p); err != nil {
 			return result{}, err
 		}
@@ -183,7 +183,7 @@ func (r *run) completeResult(ctx context.Context, p *objectPlan, done result, er
 	case r.mode == Write:
 		p.live = done.after
 		return r.rewriteOverridden(ctx, p, done)
-	case p.action != Created && p.handsOver(r.req):
+	case p.action != Created && p.handsOver(r.req, done.transfer):
 		keepLasting(done.after, done.before)
 	}
 	return done, nil

@@ -23,15 +23,19 @@ import (
 // The lasting field of a type keeps its value once it is not stated any longer: the number of pods, which an autoscaler takes over, and the class
 // of an Ingress, without which no controller serves it.
 
-// handsOver reports whether the lasting field of the type is ours and is not stated any longer: it keeps its value.
-func (p *objectPlan) handsOver(req *Request) bool {
+// handsOver reports whether the lasting field of the type is ours, after a transfer that is yet to be made if there is one, and is not stated
+// any longer: it keeps its value.
+func (p *objectPlan) handsOver(req *Request, next *transfer) bool {
 	row := children.TypeOf(p.object.Desired)
 	if row.Lasting == nil {
 		return false
 	}
 	_, stated, err := unstructured.NestedFieldNoCopy(p.fields, fieldNames(row.Lasting)...)
 	_, replaced := p.object.Desired.GetAnnotations()[row.LastingAnnotation]
-	return err == nil && !stated && !replaced && fields.OwnsPath(p.live, req.Manager, row.Lasting)
+	if err != nil || stated || replaced {
+		return false
+	}
+	return fields.OwnsPath(p.live, req.Manager, row.Lasting) || next != nil && next.ours.Has(row.Lasting)
 }
 
 // handOver makes another manager the owner of the live value of the lasting field, so that the value stays when ours leaves it out. If

@@ -96,7 +96,7 @@ func recordedLabels(req *Request, object *Object, live client.Object) []string {
 func appliedLabel(live client.Object, key string) bool {
 	path := fieldpath.MakePathOrDie("metadata", "labels", key)
 	return slices.ContainsFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
-		if !strings.HasPrefix(entry.Manager, appv1.FieldManagerPrefix) || !fields.IsApplyOf(entry, entry.Manager) {
+		if !children.IsMark(entry) {
 			return false
 		}
 		set := fields.DecodeManaged(entry)

@@ -13,8 +13,6 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	appv1 "huolala.cn/app-operator/api/v1"
-	"huolala.cn/app-operator/internal/children"
-	"huolala.cn/app-operator/internal/fields"
 	"huolala.cn/app-operator/internal/message"
 	"huolala.cn/app-operator/internal/reconciler"
 )
@@ -173,129 +171,6 @@ func (e *Engine) sendPatch(ctx context.Context, manager string, p *objectPlan, l
 		return e.classifyError(p, err)
 	}
 	return nil
-}
-
-// transfer is what changes in an object's managed fields before it is applied.
-type transfer struct {
-	// entries are the managed fields as they are to be, nil if they stay.
-	entries []metav1.ManagedFieldsEntry
-	// ours are the fields of our manager after the transfer, theirs the fields of all others.
-	ours, theirs *fieldpath.Set
-}
-
-// needsTransfer reports whether fields change their managers before the object is applied.
-func (p *objectPlan) needsTransfer() bool { return p.claim.takesOver() || p.crowded || p.moves }
-
-// planTransfer hands fields of others to our manager that become ours alone: in a take-over, the stated fields; items of
-// lists that are ours; and the excluded fields, also without an owner. The apply after the transfer removes the fields that it
-// does not state.
-func (r *run) planTransfer(p *objectPlan, live client.Object) (*transfer, error) {
-	stated, err := r.statedFields(p)
-	if err != nil {
-		return nil, err
-	}
-	roots, excluded, err := r.excludedFields(p, live)
-	if err != nil {
-		return nil, err
-	}
-	ours := metav1.ManagedFieldsEntry{
-		Manager: r.req.Manager, Operation: metav1.ManagedFieldsOperationApply,
-		APIVersion: p.gvk.GroupVersion().String(), FieldsType: "FieldsV1",
-	}
-	lists := r.listsToTransfer(p, live)
-	t := &transfer{ours: &fieldpath.Set{}, theirs: &fieldpath.Set{}}
-	seized, handed := &fieldpath.Set{}, false
-	var entries []metav1.ManagedFieldsEntry
-	for _, entry := range live.GetManagedFields() {
-		set := fields.DecodeManaged(entry)
-		switch {
-		case set == nil || entry.Subresource != "" || entry.APIVersion != ours.APIVersion:
-			entries = append(entries, entry)
-			continue
-		case entry.Manager == ours.Manager && entry.Operation == ours.Operation:
-			ours, t.ours = entry, set
-			continue
-		}
-		part := p.partToTransfer(live, entry, set, stated, roots, lists)
-		seized, handed = seized.Union(part), handed || !part.Empty()
-		if rest := set.Difference(part); !rest.Empty() {
-			if err := fields.EncodeManaged(&entry, rest); err != nil {
-				return nil, err
-			}
-			t.theirs = t.theirs.Union(rest)
-			entries = append(entries, entry)
-		}
-	}
-	seized = seized.Union(excluded)
-	if len(live.GetManagedFields()) == 0 {
-		// The managed fields were cleared. The API server would note "before-first-apply" as the manager of all fields.
-		seized = seized.Union(stated)
-	}
-	owned := t.ours
-	t.ours = t.ours.Union(seized)
-	if entries, err = p.leaveTemplate(t, &ours, entries); err != nil {
-		return nil, err
-	}
-	if t.ours.Equals(owned) && !handed {
-		return t, nil
-	}
-	if err := fields.EncodeManaged(&ours, t.ours); err != nil {
-		return nil, err
-	}
-	entries = append(entries, ours)
-	t.entries = entries
-	return t, nil
-}
-
-// listsToTransfer returns the lists whose items become ours alone: the exclusive lists of the type, and at the first take-over also its adopted
-// lists.
-func (r *run) listsToTransfer(p *objectPlan, live client.Object) []fieldpath.Path {
-	row := children.TypeOf(p.object.Desired)
-	begins := p.moves && !fields.LeavesTemplate(p.wanted)
-	if begins || p.claim.takesOver() && !metav1.IsControlledBy(live, r.req.Owner) && !fields.OwnsAny(live, r.req.Manager) {
-		return slices.Concat(row.Exclusive, row.Adopted)
-	}
-	return row.Exclusive
-}
-
-// partToTransfer returns which of the fields that another manager's entry has become ours alone. excluded are the roots of fields that cannot
-// stay, lists are the lists that are ours.
-func (p *objectPlan) partToTransfer(live client.Object, entry metav1.ManagedFieldsEntry, set, stated *fieldpath.Set, excluded, lists []fieldpath.Path) *fieldpath.Set {
-	part := fields.ForeignItems(set, stated, lists).Union(fields.SelectBelow(set, excluded)).Union(p.inheritedTemplate(entry, set))
-	switch {
-	case p.claim.takesOver() && isOfEarlierOperator(live, entry, set):
-		part = set
-	case p.claim.takesOver() || p.moves:
-		part = part.Union(set.Intersection(stated))
-	}
-	if fields.LeavesTemplate(p.wanted) {
-		part = part.Difference(fields.SelectBelow(part, templateRoot))
-	}
-	return part
-}
-
-// isOfEarlierOperator reports whether an earlier operator wrote an entry with a set of fields: the manager of the entry created the live object for the object's
-// controller, a resource of our group. A reference to an owner that is no controller proves nothing: any client may have set it.
-func isOfEarlierOperator(live client.Object, entry metav1.ManagedFieldsEntry, set *fieldpath.Set) bool {
-	controller := metav1.GetControllerOf(live)
-	return controller != nil && children.IsOfOurGroup(controller) && fields.CreatedByController(entry, set, controller.UID)
-}
-
-// excludedFields returns the roots of the live fields that exclude stated ones, and all fields below these roots.
-func (r *run) excludedFields(p *objectPlan, live client.Object) ([]fieldpath.Path, *fieldpath.Set, error) {
-	roots, err := r.comparer.Exclusions(p.gvk, r.req.Manager, p.wanted, live)
-	if err != nil || len(roots) == 0 {
-		return nil, &fieldpath.Set{}, err
-	}
-	value, err := r.comparer.TypedLive(p.gvk, live)
-	if err != nil {
-		return nil, nil, err
-	}
-	all, err := value.ToFieldSet()
-	if err != nil {
-		return nil, nil, fmt.Errorf("live object: %w", err)
-	}
-	return roots, fields.SelectBelow(all, roots).Union(fieldpath.NewSet(roots...)), nil
 }
 
 // objectAfterTransfer returns the object after the transfer and the apply, by the rules of server-side apply: unstated fields of our

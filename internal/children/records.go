@@ -2,6 +2,7 @@ package children
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,9 +46,22 @@ func LastApplied(live client.Object, manager string) time.Time {
 func Marks(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	var marks []metav1.ManagedFieldsEntry
 	for _, entry := range entries {
-		if strings.HasPrefix(entry.Manager, appv1.FieldManagerPrefix) && fields.IsApplyOf(entry, entry.Manager) {
+		if IsMark(entry) {
 			marks = append(marks, metav1.ManagedFieldsEntry{Manager: entry.Manager, Operation: entry.Operation})
 		}
 	}
 	return marks
+}
+
+// IsMark reports whether an entry of managed fields is of apply requests of the operator, for a resource of any kind.
+func IsMark(entry metav1.ManagedFieldsEntry) bool {
+	return strings.HasPrefix(entry.Manager, appv1.FieldManagerPrefix) && fields.IsApplyOf(entry, entry.Manager)
+}
+
+// AppliedByOther reports whether the last apply request of the operator for a live object was for a resource of another kind than the manager's:
+// each request writes the hash. Managed fields that were cleared prove nothing.
+func AppliedByOther(live client.Object, manager string) bool {
+	return slices.ContainsFunc(Marks(live.GetManagedFields()), func(mark metav1.ManagedFieldsEntry) bool {
+		return mark.Manager != manager && (!Applies(live, manager) || OwnsAnnotation(live, mark.Manager, appv1.AnnotationLastAppliedHash))
+	})
 }

@@ -21,7 +21,7 @@ func TestNoCauseIsCutInAValue(t *testing.T) {
 			{Message: strings.Repeat("y", before)}, {Message: words + value}, {Message: words + value},
 		}}}
 		err := RedactError(&apierrors.StatusError{ErrStatus: answer}, d)
-		status, ok := err.(apierrors.APIStatus) //nolint:errorlint // RedactError returns the answer itself.
+		status, ok := err.(apierrors.APIStatus)
 		if !ok {
 			t.Fatalf("%T is no answer", err)
 		}

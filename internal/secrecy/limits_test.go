@@ -149,7 +149,7 @@ func TestManyCauses(t *testing.T) {
 	}
 }
 
-// TestSecretAcrossTheEnd has a value of a Secret of which only the beginning is among the words that are read.
+// TestSecretAcrossTheEnd has a value of a Secret whose beginning alone is among the words that are read.
 func TestSecretAcrossTheEnd(t *testing.T) {
 	secret := &corev1.Secret{Data: map[string][]byte{"key": []byte(strings.Repeat(private, 1000))}}
 	for before := MaxAnswer - 3000; before < MaxAnswer; before += 7 {

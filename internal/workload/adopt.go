@@ -94,9 +94,9 @@ func (r *Reconciler) keepLiveTemplate(ctx context.Context, in *Input, w *resourc
 	}
 	kept := w.WithKeptTemplate(&live.Spec.Template)
 	undeclared := kept.UndeclaredPorts()
-	// A Deployment that has lost its owner since its adoption, as by a restore, is returned.
+	// A Deployment that has lost its owner since its adoption, as by a restore, is returned. The record of another kind is about the ports of that kind.
 	recorded, err := inputsOf(live)
-	returned := err == nil && recorded.Kept
+	returned := err == nil && recorded.Kept && !children.AppliedByOther(live, in.fieldManager())
 	if len(undeclared) == 0 || in.Paused || returned || seen.isOwned(in.Owner) {
 		return kept, nil
 	}

@@ -125,9 +125,13 @@ func (c decider) chooseInputs() (*builtSpec, error) {
 // liveProvenance returns the provenance of the live workload object: who applied it, from which inputs and which spec.
 func (c decider) liveProvenance() resource.Provenance {
 	in, live := c.in, c.seen.Object
-	if live == nil {
+	switch {
+	case live == nil:
 		lost := c.seen.lostInputs()
 		return resource.Provenance{Exists: lost != "", Ours: lost != "", Inputs: lost}
+	case !c.seen.isOwned(in.Owner) && children.AppliedByOther(live, in.fieldManager()):
+		// The records are about a spec and pods of another kind. An adoption replaces the pods, as it replaces foreign ones.
+		return resource.Provenance{}
 	}
 	// Another writer may have removed each mark. For a resource without a workload so far, field ownership alone proves nothing.
 	_, applied := live.GetAnnotations()[appv1.AnnotationLastAppliedHash]

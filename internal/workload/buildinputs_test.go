@@ -90,6 +90,46 @@ func TestProvenanceOf(t *testing.T) {
 			},
 			resource.Provenance{},
 		},
+		"of a ModelBox, to be adopted": {
+			func(d *appsv1.Deployment, app *appv1.App, _ *Input) {
+				leftBy(d, app, resource.KindModelBox)
+			},
+			resource.Provenance{},
+		},
+		"of a ModelBox, and half adopted": {
+			func(d *appsv1.Deployment, app *appv1.App, _ *Input) {
+				leftBy(d, app, resource.KindModelBox)
+				d.ManagedFields = append(d.ManagedFields, markOf(resource.KindApp, appv1.AnnotationLastAppliedInputs))
+			},
+			resource.Provenance{},
+		},
+		"of a UnitedDeployment, to be adopted by a ModelBox": {
+			func(d *appsv1.Deployment, app *appv1.App, in *Input) {
+				leftBy(d, app, resource.KindUnitedDeployment)
+				in.Kind = resource.KindModelBox
+			},
+			resource.Provenance{},
+		},
+		"of an App, to be adopted by a ModelBox": {
+			func(d *appsv1.Deployment, app *appv1.App, in *Input) {
+				leftBy(d, app, resource.KindApp)
+				in.Kind = resource.KindModelBox
+			},
+			resource.Provenance{},
+		},
+		"of an App again after a ModelBox": { // The ModelBox may still have fields of the template that an adoption has kept.
+			func(d *appsv1.Deployment, app *appv1.App, _ *Input) {
+				leftBy(d, app, resource.KindModelBox)
+				d.ManagedFields = []metav1.ManagedFieldsEntry{markOf(resource.KindModelBox, "other"), markOf(resource.KindApp, appv1.AnnotationLastAppliedHash)}
+			},
+			resource.Provenance{Exists: true, Ours: true, Inputs: "{}"},
+		},
+		"of a ModelBox by the mark alone, which any client can forge, and the App's": {
+			func(d *appsv1.Deployment, _ *appv1.App, _ *Input) {
+				d.ManagedFields = []metav1.ManagedFieldsEntry{markOf(resource.KindModelBox, appv1.AnnotationLastAppliedHash)}
+			},
+			resource.Provenance{Exists: true, Ours: true, Inputs: "{}"},
+		},
 	} {
 		app := newWebApp()
 		d := &appsv1.Deployment{ObjectMeta: controlledBy("web", "App", "web", "1")}
@@ -109,6 +149,21 @@ func TestProvenanceOf(t *testing.T) {
 	lost := &Observed{Data: lostInputs("{}")}
 	if got := (decider{in: in, seen: lost}).liveProvenance(); got != (resource.Provenance{Exists: true, Ours: true, Inputs: "{}"}) {
 		t.Errorf("to be recreated as it was: %+v", got)
+	}
+}
+
+// leftBy makes a Deployment one that a resource of a kind has left behind, and has the App adopt it.
+func leftBy(d *appsv1.Deployment, app *appv1.App, kind resource.Kind) {
+	app.Annotations = map[string]string{appv1.AnnotationAdopt: "true"}
+	d.OwnerReferences, d.Labels = nil, map[string]string{appv1.LabelManagedBy: appv1.ManagedBy}
+	d.ManagedFields = []metav1.ManagedFieldsEntry{markOf(kind, appv1.AnnotationLastAppliedHash)}
+}
+
+// markOf returns the managed fields of a kind that has applied an annotation.
+func markOf(kind resource.Kind, annotation string) metav1.ManagedFieldsEntry {
+	return metav1.ManagedFieldsEntry{
+		Manager: kind.FieldManager(), Operation: metav1.ManagedFieldsOperationApply, APIVersion: "apps/v1", FieldsType: "FieldsV1",
+		FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:annotations":{"f:` + annotation + `":{}}}}`)},
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
 	"huolala.cn/app-operator/internal/apply"
+	"huolala.cn/app-operator/internal/children"
 	"huolala.cn/app-operator/internal/health"
 	"huolala.cn/app-operator/internal/reconciler"
 	"huolala.cn/app-operator/resource"
@@ -250,7 +251,8 @@ func (c decider) changesTemplate(stable, present *resource.Workload) (bool, erro
 }
 
 // changesKept reports whether the present spec changes a template that was kept at an adoption. The manager owns no field of such a template. The next
-// apply removes the containers, and the fields of the handover manager, that the spec does not state.
+// apply removes the containers, the fields of the handover manager, and the fields that the operator applied for another kind (children.IsMark), unless the
+// spec states them.
 func (c decider) changesKept(present *resource.Workload, live *appsv1.Deployment) (bool, error) {
 	wanted := templateOnly(present.Template)
 	matches, err := c.compare.Matches(wanted, templateOnly(live.Spec.Template))
@@ -261,8 +263,16 @@ func (c decider) changesKept(present *resource.Workload, live *appsv1.Deployment
 	if len(is.Containers) < len(was.Containers) || len(is.InitContainers) < len(was.InitContainers) {
 		return true, nil
 	}
-	states, err := c.compare.StatesTemplate(apply.HandoverManager, wanted, live)
-	return !states, err
+	managers := []string{apply.HandoverManager}
+	for _, mark := range children.Marks(live.GetManagedFields()) {
+		managers = append(managers, mark.Manager)
+	}
+	for _, manager := range managers {
+		if states, err := c.compare.StatesTemplate(manager, wanted, live); err != nil || !states {
+			return !states, err
+		}
+	}
+	return false, nil
 }
 
 // hasServingPods reports whether the Deployment has, or is to have, pods that a change must not touch at once: it is not stopped, and its

@@ -104,7 +104,7 @@ func startForever(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Println("ready")
+	fmt.Fprintln(os.Stdout, "ready")
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	t.Fatal(plane.Stop())
 }

@@ -5,12 +5,16 @@ import (
 	"slices"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
+	"huolala.cn/app-operator/internal/children"
+	"huolala.cn/app-operator/resource"
 	"huolala.cn/app-operator/test/harness"
 )
 
@@ -108,6 +112,96 @@ func TestOrphan(t *testing.T) {
 	}
 	plane.Delete(t, app)
 	empty(t, ns)
+}
+
+// TestOrphanOfAnotherKind has a resource adopt what a resource of another kind and of the same content has left behind. The pods restart once, and
+// have the defaults of their kind; nothing on the objects is of the former kind.
+func TestOrphanOfAnotherKind(t *testing.T) {
+	t.Parallel()
+	anApp := func(ns string) harness.Resource { return newApp(ns) }
+	aModelBox := func(ns string) harness.Resource { return newModelBox(ns) }
+	for name, c := range map[string]struct {
+		former, next  func(string) harness.Resource
+		adopt         string
+		probes, stays bool
+		addition      string // A patch of a user.
+	}{
+		"an App by a ModelBox":                                       {anApp, aModelBox, "true", true, false, ""},
+		"an App by a ModelBox, without a restart":                    {anApp, aModelBox, appv1.AdoptWithoutRestart, true, true, ""},
+		"a ModelBox by an App":                                       {aModelBox, anApp, "true", false, false, ""},
+		"a ModelBox by an App, with a user's field in a probe":       {aModelBox, anApp, "true", false, false, slowProbe},
+		"a ModelBox by an App, with such a field, without a restart": {aModelBox, anApp, appv1.AdoptWithoutRestart, false, true, slowProbe},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ns := plane.Namespace(t)
+			collected(t, ns)
+			m, former, next := plane.Start(t, ns), c.former(ns), c.next(ns)
+			plane.Create(t, former)
+			ready(t, former)
+			plane.Delete(t, former, client.PropagationPolicy(metav1.DeletePropagationOrphan))
+			plane.Gone(t, former)
+			m.Idle(t)
+			if c.addition != "" {
+				patchByUser(t, deployment(former), c.addition)
+				untilAvailable(t, ns, former.GetName())
+			}
+			before := replicaSets(t, ns)
+
+			next.SetAnnotations(map[string]string{appv1.AnnotationAdopt: c.adopt})
+			specOf(next).Replicas = nil // Their number stays.
+			plane.Create(t, next)
+			if c.stays {
+				plane.Stands(t, next, kept...)
+				if n := replicaSets(t, ns); n != before {
+					t.Errorf("there are %d ReplicaSets: the pods restart", n)
+				}
+				plane.Change(t, next, func() { next.GetAnnotations()[appv1.AnnotationRefresh] = "1" })
+			}
+			plane.Stands(t, next, "Applied=True/Applied", "Ready=True/Ready")
+			readyPods(t, next, 2)
+			checkOwnRendering(t, next, before+1, c.probes)
+			plane.Change(t, next, func() { specOf(next).Probes.Disabled = true })
+			plane.Until(t, next, func() error {
+				if main := read(t, deployment(next)).Spec.Template.Spec.Containers[0]; main.ReadinessProbe != nil || main.LivenessProbe != nil {
+					return fmt.Errorf("the probes stay: %v, %v", main.ReadinessProbe, main.LivenessProbe)
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// slowProbe adds a field to the liveness probe that a ModelBox has by default.
+const slowProbe = `{"spec":{"template":{"spec":{"containers":[{"name":"web","livenessProbe":{"initialDelaySeconds":30}}]}}}}`
+
+// patchByUser patches a Deployment as kubectl patch does.
+func patchByUser(t *testing.T, d *appsv1.Deployment, patch string) {
+	t.Helper()
+	if err := plane.Client.Patch(t.Context(), d, client.RawPatch(types.StrategicMergePatchType, []byte(patch)), client.FieldOwner("kubectl-patch")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkOwnRendering checks that the pods of a resource have restarted once, with the defaults of its kind, and that nothing on its children is
+// of another kind.
+func checkOwnRendering(t *testing.T, obj harness.Resource, sets int, probes bool) {
+	t.Helper()
+	if is := statusOf(obj); is.Rendering != resource.RenderingLatest || is.LatestRendering != 0 {
+		t.Errorf("the rendering is %d, pending is %d", is.Rendering, is.LatestRendering)
+	}
+	main := read(t, deployment(obj)).Spec.Template.Spec.Containers[0]
+	if (main.LivenessProbe != nil) != probes || (main.StartupProbe != nil) != probes || main.ReadinessProbe == nil {
+		t.Errorf("the probes are %v, %v, %v", main.LivenessProbe, main.StartupProbe, main.ReadinessProbe)
+	}
+	if n := replicaSets(t, obj.GetNamespace()); n != sets {
+		t.Errorf("there are %d ReplicaSets, want %d: the pods restart once", n, sets)
+	}
+	for _, child := range []client.Object{read(t, deployment(obj)), read(t, service(obj))} {
+		if marks := children.Marks(child.GetManagedFields()); len(marks) != 1 || marks[0].Manager != resource.KindOf(obj).FieldManager() {
+			t.Errorf("%T has the managers %v", child, marks)
+		}
+	}
 }
 
 // TestDeleteNamespace deletes a namespace with Apps in it: it goes, and the manager, which is asked to recreate what is
