@@ -9,11 +9,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
@@ -265,22 +263,20 @@ func keepDefaults(kept *budget.Budget) func(any) (any, error) {
 }
 
 // watchDefaults has the resources of a kind looked at again when the AppDefaults that count for them have changed: their status reports it.
-func (s *Deps) watchDefaults(b *builder.Builder, kind client.ObjectList) *builder.Builder {
-	concerned := func(ctx context.Context, obj client.Object) []ctrl.Request {
-		list, ok := kind.DeepCopyObject().(client.ObjectList)
-		if !ok || s.Client.List(ctx, list, s.defaults.scopeOf(obj.GetNamespace()), client.UnsafeDisableDeepCopy) != nil {
-			return nil // The manager is ending: nothing else makes reading the cache fail.
-		}
-		return requestsFor(list)
-	}
+func (s *Deps) watchDefaults(b *builder.Builder, w *waker) *builder.Builder {
 	// At the start all are looked at anyway.
-	return b.Watches(&stored.AppDefaults{}, handler.EnqueueRequestsFromMapFunc(concerned), builder.WithPredicates(laterSpecChanged()))
+	return b.Watches(&stored.AppDefaults{}, w.handler(s.mapDefaults), builder.WithPredicates(laterSpecChanged()))
+}
+
+// mapDefaults maps AppDefaults to the resources that they count for.
+func (s *Deps) mapDefaults(_ context.Context, obj client.Object) wakeUps {
+	return wakeUps{groups: []wakeGroup{{namespace: string(s.defaults.scopeOf(obj.GetNamespace()))}}}
 }
 
 // scopeOf selects the resources that the AppDefaults of a namespace count for.
-func (d *Defaults) scopeOf(namespace string) client.ListOption {
+func (d *Defaults) scopeOf(namespace string) client.InNamespace {
 	if namespace == d.own {
-		return client.InNamespace("")
+		return ""
 	}
 	return client.InNamespace(namespace)
 }

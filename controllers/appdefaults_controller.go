@@ -35,8 +35,11 @@ var defaultsValid = metrics.DefaultsValid.NewGauge()
 func init() { ctrlmetrics.Registry.MustRegister(defaultsValid) }
 
 const (
-	// countDelay is how long a count of resources waits for further changes.
-	countDelay = time.Second
+	// countDelay is how long a count of resources waits for further changes. A count that takes long waits for surveyPauses times the duration of the latest one, but for
+	// maxCountDelay at most: each user can cause counts by changes of one resource, and a count for all namespaces reads the resources of all.
+	countDelay    = time.Second
+	surveyPauses  = 10
+	maxCountDelay = 30 * time.Second
 	// maxFailedDefaults is how many resources status.failed has at most.
 	maxFailedDefaults = 10
 )
@@ -52,6 +55,8 @@ type AppDefaultsReconciler struct {
 	mu     sync.Mutex
 	// first is the time of the first reconcile.
 	first time.Time
+	// spent is how long the latest survey of each AppDefaults took, by their namespace, without the reads of resources from the API server.
+	spent map[string]time.Duration
 }
 
 // +kubebuilder:rbac:groups=app.huolala.cn,resources=appdefaults,verbs=get;list;watch
@@ -65,7 +70,7 @@ func (r *AppDefaultsReconciler) setupWithManager(mgr ctrl.Manager) error {
 	exists := existsIn(mgr.GetCache(), func() client.Object { return &stored.AppDefaults{} })
 	options := queueOptions(mgr.GetControllerOptions().MaxConcurrentReconciles, exists)
 	b := ctrl.NewControllerManagedBy(mgr).Named("appdefaults").WithOptions(options).
-		Watches(&stored.AppDefaults{}, handler.EnqueueRequestsFromMapFunc(r.onChange), builder.WithPredicates(specChanged()))
+		Watches(&stored.AppDefaults{}, r.changeHandler(), builder.WithPredicates(specChanged()))
 	for _, k := range allKinds() {
 		if k.Serves {
 			b.Watches(k.empty(), r.recountHandler())
@@ -76,6 +81,31 @@ func (r *AppDefaultsReconciler) setupWithManager(mgr ctrl.Manager) error {
 		return nil
 	}))
 	return b.Complete(holdAnswers(r.answers, r))
+}
+
+// changeHandler has the AppDefaults be looked at that depend on changed ones. The ones of the operator's namespace are looked at a little later if the others have
+// changed, as after a change of a resource.
+func (r *AppDefaultsReconciler) changeHandler() handler.EventHandler {
+	enqueue := func(ctx context.Context, obj client.Object, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+		for _, request := range r.onChange(ctx, obj) {
+			if own := r.defaults.own; request.Namespace == own && obj.GetNamespace() != own {
+				queue.AddAfter(request, r.recountDelay(own))
+				continue
+			}
+			queue.Add(request)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+			enqueue(ctx, e.Object, queue)
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+			enqueue(ctx, e.ObjectNew, queue)
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+			enqueue(ctx, e.Object, queue)
+		},
+	}
 }
 
 // onChange returns the AppDefaults that depend on changed ones. It is called on a stand-by too, which reads the last valid ones should a status
@@ -112,7 +142,7 @@ func (r *AppDefaultsReconciler) recountHandler() handler.EventHandler {
 			}
 			key := types.NamespacedName{Namespace: ns, Name: appv1.AppDefaultsName}
 			for _, request := range r.requestIfExists(ctx, &stored.AppDefaults{}, key) {
-				queue.AddAfter(request, countDelay)
+				queue.AddAfter(request, r.recountDelay(ns))
 			}
 		}
 	}
@@ -130,6 +160,25 @@ func (r *AppDefaultsReconciler) recountHandler() handler.EventHandler {
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
 			enqueue(ctx, e.Object, queue)
 		},
+	}
+}
+
+// recountDelay returns for how long the next survey of the AppDefaults in a namespace waits.
+func (r *AppDefaultsReconciler) recountDelay(namespace string) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return min(max(countDelay, surveyPauses*r.spent[namespace]), maxCountDelay)
+}
+
+// noteSurvey notes how long the latest survey of the AppDefaults in a namespace took. AppDefaults that are gone have none.
+func (r *AppDefaultsReconciler) noteSurvey(namespace string, spent time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.spent == nil {
+		r.spent = map[string]time.Duration{}
+	}
+	if delete(r.spent, namespace); spent > 0 {
+		r.spent[namespace] = spent
 	}
 }
 
@@ -151,6 +200,7 @@ func (r *AppDefaultsReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 	case apierrors.IsNotFound(err):
 		defaultsValid.DeleteLabelValues(req.Namespace)
 		r.judged.keepLatest(req.Namespace, nil)
+		r.noteSurvey(req.Namespace, 0)
 		return ctrl.Result{}, nil
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("read AppDefaults %s: %w", req.NamespacedName, err)
@@ -162,17 +212,19 @@ func (r *AppDefaultsReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 		valid = 0
 	}
 	defaultsValid.WithLabelValues(req.Namespace).Set(valid)
+	began := r.Clock.Now()
 	counted, err := r.surveyResources(ctx, found)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	rollout := r.decideRollout(&known, counted)
+	r.noteSurvey(req.Namespace, r.Clock.Since(began)-counted.reading)
 	if rollout.by, err = r.wavesOfOthers(ctx, req.Namespace); err != nil {
 		return ctrl.Result{}, err
 	}
 	again := ctrl.Result{RequeueAfter: rollout.again}
 	if counted.left {
-		again.RequeueAfter = reconciler.MinRequeue(again.RequeueAfter, countDelay)
+		again.RequeueAfter = reconciler.MinRequeue(again.RequeueAfter, r.recountDelay(req.Namespace))
 	}
 	typed, _ := found.Decode() // The status has why the spec cannot be decoded.
 	before := typed.DeepCopy()

@@ -470,7 +470,7 @@ func TestCanaryOfAnother(t *testing.T) {
 				APIVersion: appv1.GroupVersion.String(), Kind: name, Name: owner, UID: "u", Controller: ptr.To(true),
 			}}}}
 			var got []string
-			for _, request := range k.mapOwnedOrNamed(t.Context(), s, obj) {
+			for _, request := range requestsOf(t.Context(), k, s, k.mapOwnedOrNamed(t.Context(), s, obj)) {
 				got = append(got, request.Name)
 			}
 			slices.Sort(got)

@@ -59,6 +59,7 @@ func (r *CloudManagerReconciler) reconcileSteps(ctx context.Context, obj *appv1.
 	if err != nil {
 		return reconciler.Report{}, err
 	}
+	r.ForgetRenamed(resource.KindCloudManager, plan.CloudManager, rememberedNames(plan, observed)...)
 	for i := range plan.Tiers {
 		r.applyTier(ctx, plan, i, &observed[i])
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -80,6 +81,20 @@ func (r *CloudManagerReconciler) repairTier(
 	}
 	done := r.tierApplier(t.Role, how)(ctx, in, seen, last, workload.How{Earlier: true})
 	return done.EventOf(), done.Err
+}
+
+// rememberedNames returns the names of the components whose memory is kept: those that a tier states, has in force, or still has objects of.
+func rememberedNames(plan *tiers.Plan, observed []observedTier) (names []string) {
+	for i := range plan.Tiers {
+		names = append(names, plan.Tiers[i].Name, observed[i].stated)
+		for _, obj := range plan.Tiers[i].Previous { // A Service can have another name than its component, which its selector names.
+			names = append(names, obj.GetName())
+			if service, ok := obj.(*corev1.Service); ok {
+				names = append(names, service.Spec.Selector[appv1.LabelPart])
+			}
+		}
+	}
+	return names
 }
 
 // removePrevious deletes the objects of tiers by earlier names that the plan lets go.

@@ -33,7 +33,7 @@ type kind struct {
 	// plan returns the steps by which a plan is computed, the same steps as in the reconciler.
 	plan func(*Deps) planFunc
 	// watchMore adds watches that only this kind has. It may be nil.
-	watchMore func(*kind, *Deps, *builder.Builder)
+	watchMore func(*kind, *Deps, *waker, *builder.Builder)
 }
 
 // newKind returns a kind whose steps are given. stored returns an empty resource as it is stored.
@@ -57,6 +57,7 @@ func allKinds() []kind {
 func (k *kind) setupWithManager(mgr ctrl.Manager, s *Deps) error {
 	options := queueOptions(mgr.GetControllerOptions().MaxConcurrentReconciles, existsIn(mgr.GetCache(), k.empty))
 	b := ctrl.NewControllerManagedBy(mgr).WithOptions(options).For(k.empty(), builder.WithPredicates(userChanged()))
+	w := newWaker(k, s)
 	for i := range children.Types {
 		row := &children.Types[i]
 		if !s.watched.isShared(row) || !k.watchesType(row) {
@@ -66,10 +67,10 @@ func (k *kind) setupWithManager(mgr ctrl.Manager, s *Deps) error {
 		if row.Wakes != nil {
 			opts = append(opts, builder.WithPredicates(row.Wakes))
 		}
-		b.Watches(row.Object, handler.EnqueueRequestsFromMapFunc(k.mapFunc(s, row.Role)), opts...)
+		b.Watches(row.Object, w.handler(k.wakeFunc(s, row.Role)), opts...)
 	}
 	if k.watchMore != nil {
-		k.watchMore(k, s, b)
+		k.watchMore(k, s, w, b)
 	}
 	if k.Serves {
 		watchGrants(k, s, b)
@@ -79,10 +80,10 @@ func (k *kind) setupWithManager(mgr ctrl.Manager, s *Deps) error {
 			if !k.watchesType(row) {
 				return handler.Funcs{}
 			}
-			return handler.EnqueueRequestsFromMapFunc(k.mapFunc(s, row.Role))
+			return w.handler(k.wakeFunc(s, row.Role))
 		}))
 	}
-	return s.watchDefaults(b, k.list()).Complete(holdAnswers(s.answers, k.reconciler(k, s)))
+	return s.watchDefaults(b, w).Complete(holdAnswers(s.answers, k.reconciler(k, s)))
 }
 
 // watchesType reports whether objects of a type concern resources of the kind.
@@ -100,19 +101,19 @@ func (k *kind) namesService() bool {
 	return ok
 }
 
-// mapFunc returns the function that maps an object of a role to the resources that it concerns.
-func (k *kind) mapFunc(s *Deps, role children.Role) handler.MapFunc {
+// wakeFunc returns the function that maps an object of a role to the resources that it concerns.
+func (k *kind) wakeFunc(s *Deps, role children.Role) wakeFunc {
 	if role.Has(children.RoleClaim | children.RolePod) {
 		return k.mapPods(s)
 	}
 	if k.Scheduled {
 		return k.mapScheduled(s)
 	}
-	return func(ctx context.Context, obj client.Object) []ctrl.Request {
-		requests := k.mapOwnedOrNamed(ctx, s, obj)
+	return func(ctx context.Context, obj client.Object) wakeUps {
+		found := k.mapOwnedOrNamed(ctx, s, obj)
 		if role.Has(children.RoleScaler) {
-			requests = append(requests, k.mapScaleTarget(ctx, s, obj)...)
+			found = found.with(k.mapScaleTarget(ctx, s, obj))
 		}
-		return requests
+		return found
 	}
 }

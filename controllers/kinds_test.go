@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -72,11 +74,20 @@ func withCache(t *testing.T, objects ...client.Object) *Deps {
 	return &Deps{Reconciler: workload.Reconciler{Client: b.Build()}}
 }
 
-// mappedNames are those of the requests that a map function returns, sorted and each once.
+// requestsOf returns a request for each of the resources of a kind that an object concerns.
+func requestsOf(ctx context.Context, k *kind, s *Deps, found wakeUps) []ctrl.Request {
+	requests := found.requests
+	for _, g := range found.groups {
+		requests = append(requests, k.listGroup(ctx, s, g)...)
+	}
+	return requests
+}
+
+// mappedNames are those of the resources that an object concerns, sorted and each once.
 func mappedNames(t *testing.T, k *kind, s *Deps, obj client.Object) []string {
 	t.Helper()
 	var names []string
-	for _, req := range k.mapFunc(s, children.TypeOf(obj).Role)(t.Context(), obj) {
+	for _, req := range requestsOf(t.Context(), k, s, k.wakeFunc(s, children.TypeOf(obj).Role)(t.Context(), obj)) {
 		if req.Namespace != "default" {
 			t.Errorf("%s: a request for the namespace %q", k.Name, req.Namespace)
 		}

@@ -337,7 +337,8 @@ func TestMappersOfABrokenCache(t *testing.T) {
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return broken },
 	})}}
 	for _, k := range allKinds() {
-		requests := k.byChildName(logr.NewContext(t.Context(), logr.Discard()), s, types.NamespacedName{Namespace: namespace, Name: "web"})
+		ctx := logr.NewContext(t.Context(), logr.Discard())
+		requests := requestsOf(ctx, &k, s, k.byChildName(ctx, s, types.NamespacedName{Namespace: namespace, Name: "web"}))
 		if got := len(requests); (got == 1) != (k.index == "") {
 			t.Errorf("%s: %v", k.Name, requests)
 		}

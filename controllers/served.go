@@ -68,7 +68,7 @@ func runsInForce(done *workload.Result, err error) bool {
 }
 
 // watchContent adds the source of reconciles for followed content that has changed.
-func watchContent(k *kind, s *Deps, b *builder.Builder) {
+func watchContent(k *kind, s *Deps, _ *waker, b *builder.Builder) {
 	b.WatchesRawSource(source.Func(func(_ context.Context, queue content.Queue) error {
 		s.Content.Register(k.Name, queue)
 		return nil

@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/internal/children"
@@ -80,7 +79,7 @@ func TestStandByKeepsNoInventedNames(t *testing.T) {
 			if !k.watchesType(row) {
 				continue
 			}
-			events := handler.EnqueueRequestsFromMapFunc(k.mapFunc(s, row.Role))
+			events := newWaker(&k, s).handler(k.wakeFunc(s, row.Role))
 			for _, name := range []string{"invented", "web"} {
 				obj := newChild(t, row, "former", k.Name, name)
 				obj.SetLabels(map[string]string{k.PodLabel: name, appv1.LabelBeforeRollout: name})

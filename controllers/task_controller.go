@@ -6,12 +6,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -56,27 +53,30 @@ func (r *TaskReconciler) reconcileSteps(ctx context.Context, t *appv1.Task, unde
 }
 
 // mapScheduled returns the function that maps a CronJob, or a Job of a CronJob, to the Tasks that it concerns.
-func (k *kind) mapScheduled(s *Deps) handler.MapFunc {
-	return func(ctx context.Context, obj client.Object) []ctrl.Request {
+func (k *kind) mapScheduled(s *Deps) wakeFunc {
+	return func(ctx context.Context, obj client.Object) wakeUps {
 		if owned := k.mapController(obj); len(owned) > 0 {
-			return owned
+			return wakeUps{requests: owned}
 		}
 		key := client.ObjectKeyFromObject(obj)
 		if c := metav1.GetControllerOfNoCopy(obj); c != nil && children.IsCronJob(c) {
 			key.Name = c.Name // The CronJob of a Task has the name of the Task.
 		}
-		return s.requestIfExists(ctx, k.empty(), key)
+		return wakeUps{requests: s.requestIfExists(ctx, k.empty(), key)}
 	}
 }
 
 // watchApps has the Tasks of an App reconciled when the pod template of its Deployment changes.
-func watchApps(k *kind, s *Deps, b *builder.Builder) {
+func watchApps(k *kind, s *Deps, w *waker, b *builder.Builder) {
 	if !s.watched.runsTasks() {
 		return
 	}
-	b.Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []ctrl.Request {
-		return k.listByIndex(ctx, s, k.index, types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()})
-	}), builder.WithPredicates(templateChanged()))
+	b.Watches(&appsv1.Deployment{}, w.handler(k.mapApp), builder.WithPredicates(templateChanged()))
+}
+
+// mapApp maps the Deployment of an App to the Tasks that name the App.
+func (k *kind) mapApp(_ context.Context, obj client.Object) wakeUps {
+	return wakeUps{groups: []wakeGroup{{k.index, obj.GetNamespace(), obj.GetName()}}}
 }
 
 // templateChanged selects the events of a Deployment that can change its spec or its owner.

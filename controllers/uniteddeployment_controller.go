@@ -8,12 +8,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	appv1 "huolala.cn/app-operator/api/v1"
 	"huolala.cn/app-operator/api/v1/validation"
@@ -53,6 +50,7 @@ func (r *UnitedDeploymentReconciler) reconcileSteps(ctx context.Context, ud *app
 		return pausedReport(ud), workload.InvalidResource(undecodable)
 	}
 	in := newHolderInput(ud)
+	r.ForgetRenamed(in.Kind, ud, in.Name)
 	seen, err := r.Observe(ctx, in)
 	if err != nil {
 		return reconciler.Report{}, err
@@ -191,7 +189,18 @@ func (r *UnitedDeploymentReconciler) scaleDeployment(ctx context.Context, ud *ap
 		report.Event.AddChanges(string(change.Action), fmt.Sprintf("%s %s %s from %d to %d", change.Action, change.Kind, change.Name,
 			ptr.Deref(seen.Deployment().Spec.Replicas, 1), number))
 	}
+	if err == nil && change.RetryAfter > 0 {
+		report.Note = overriddenNumber(ud, after.Deployment())
+	}
 	return after, report, err
+}
+
+// overriddenNumber describes a Deployment that has another number of pods than the wanted one.
+func overriddenNumber(ud *appv1.UnitedDeployment, live *appsv1.Deployment) reconciler.ReasonAndMessage {
+	return reconciler.ReasonAndMessage{
+		Reason:  appv1.ReasonOverridden,
+		Message: fmt.Sprintf(messageNumberOverridden, ud.Spec.DeploymentName, ptr.Deref(live.Spec.Replicas, 1), ptr.Deref(ud.Spec.Replicas, 1)),
+	}
 }
 
 // syncedCondition is the condition for whether the number of pods of the Deployment is the number that it is to be held at.
@@ -208,8 +217,8 @@ func syncedCondition(ud *appv1.UnitedDeployment, live *appsv1.Deployment, err er
 		c.Reason = appv1.ReasonPaused
 		c.Message = fmt.Sprintf(messageNotScaled, ud.Spec.DeploymentName, wanted)
 	case live != nil && differs:
-		c.Reason = appv1.ReasonOverridden
-		c.Message = fmt.Sprintf(messageNumberOverridden, ud.Spec.DeploymentName, ptr.Deref(live.Spec.Replicas, 1), wanted)
+		note := overriddenNumber(ud, live)
+		c.Reason, c.Message = note.Reason, note.Message
 	default:
 		c.Status, c.Reason = metav1.ConditionTrue, appv1.ReasonSynced
 		c.Message = fmt.Sprintf(messageScaled, ud.Spec.DeploymentName, wanted)
@@ -221,14 +230,17 @@ func syncedCondition(ud *appv1.UnitedDeployment, live *appsv1.Deployment, err er
 }
 
 // watchCompeting has all UnitedDeployments reconciled that name the Deployment of a changed one.
-func watchCompeting(k *kind, s *Deps, b *builder.Builder) {
-	b.Watches(k.empty(), handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []ctrl.Request {
-		var requests []ctrl.Request
-		for _, name := range k.childNames(obj) {
-			requests = append(requests, k.byChildName(ctx, s, types.NamespacedName{Namespace: obj.GetNamespace(), Name: name})...)
-		}
-		return requests
-	}), builder.WithPredicates(userChanged()))
+func watchCompeting(k *kind, _ *Deps, w *waker, b *builder.Builder) {
+	b.Watches(k.empty(), w.handler(k.mapCompeting), builder.WithPredicates(userChanged()))
+}
+
+// mapCompeting maps a UnitedDeployment to all that name its Deployment.
+func (k *kind) mapCompeting(_ context.Context, obj client.Object) wakeUps {
+	var found wakeUps
+	for _, name := range k.childNames(obj) {
+		found.groups = append(found.groups, wakeGroup{k.index, obj.GetNamespace(), name})
+	}
+	return found
 }
 
 // unitedDeploymentChildNames returns the name of the Deployment that a stored UnitedDeployment names, none for one that cannot

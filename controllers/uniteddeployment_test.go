@@ -209,10 +209,8 @@ func TestMapCompeting(t *testing.T) {
 		want []string
 	}{{held, []string{"a", "b"}}, {other, []string{"c"}}, {`{"deploymentName":5}`, nil}, {`{"deploymentName":"free"}`, nil}} {
 		var got []string
-		for _, name := range k.childNames(storedHolder(t, "changed", now, c.spec)) {
-			for _, req := range k.byChildName(t.Context(), w.Deps, types.NamespacedName{Namespace: namespace, Name: name}) {
-				got = append(got, req.Name)
-			}
+		for _, req := range requestsOf(t.Context(), k, w.Deps, k.mapCompeting(t.Context(), storedHolder(t, "changed", now, c.spec))) {
+			got = append(got, req.Name)
 		}
 		if slices.Sort(got); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.spec, got, c.want)
@@ -426,6 +424,31 @@ func TestScaleFails(t *testing.T) {
 		w.settle(kindName)
 		w.stands(name+" is over", kindName, "Synced=True/Synced", "Stalled=False/NotStalled")
 	})
+}
+
+// TestScaleOverridden has an admission policy set another number than the wanted one: the spec is in force but for the number, no user has to act, and the
+// operator tries the number again later.
+func TestScaleOverridden(t *testing.T) {
+	const kindName = "UnitedDeployment"
+	w := newWorld(t, newStored(t, kindNamed(t, kindName), `{"deploymentName":"held","replicas":3}`), newPlainDeployment("held", 1))
+	w.policy = func(wanted int32) int32 { return min(wanted, 2) }
+	overridden := []string{"Applied=True/Overridden", "Stalled=False/NotStalled", "Synced=False/Overridden"}
+	w.settle(kindName)
+	w.wrote("a policy", "scale Deployment held", "status UnitedDeployment web")
+	w.stands("a policy", kindName, overridden...)
+	if got := w.message(kindName, appv1.ConditionApplied); !strings.Contains(got, "held has 2 replicas in place of 3") {
+		t.Errorf("Applied says %q", got)
+	}
+	w.settle(kindName)
+	w.requests = withoutStatus(w.requests)
+	w.wrote("the policy goes on")
+	w.stands("the policy goes on", kindName, overridden...)
+
+	w.policy = nil
+	for range 5 {
+		w.settle(kindName)
+	}
+	w.stands("the policy is gone", kindName, "Applied=True/Applied", "Stalled=False/NotStalled", "Synced=True/Synced")
 }
 
 // TestScaleOfADeletedDeployment reports a Deployment that is being deleted, and does not scale it.

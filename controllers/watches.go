@@ -88,32 +88,33 @@ func mapByLabel(label string) handler.MapFunc {
 
 // mapPods returns the function that maps a pod or a claim to the custom resource that its label names, and a pod of a Job to the resource whose command the
 // Job runs.
-func (k *kind) mapPods(s *Deps) handler.MapFunc {
+func (k *kind) mapPods(s *Deps) wakeFunc {
 	byLabel := mapByLabel(k.PodLabel)
-	return func(ctx context.Context, obj client.Object) []ctrl.Request {
+	return func(ctx context.Context, obj client.Object) wakeUps {
 		requests := byLabel(ctx, obj)
 		if name := obj.GetLabels()[appv1.LabelBeforeRollout]; name != "" && k.Serves {
 			requests = append(requests, s.requestIfExists(ctx, k.empty(), types.NamespacedName{Namespace: obj.GetNamespace(), Name: name})...)
 		}
-		return requests
+		return wakeUps{requests: requests}
 	}
 }
 
 // mapOwnedOrNamed maps an object to the resources of a kind that it concerns: its controller, and those that want an object of
 // its name, which may be waiting until this one is deleted. Most objects of a cluster concern none.
-func (k *kind) mapOwnedOrNamed(ctx context.Context, s *Deps, obj client.Object) []ctrl.Request {
+func (k *kind) mapOwnedOrNamed(ctx context.Context, s *Deps, obj client.Object) wakeUps {
 	owned, key := k.mapController(obj), client.ObjectKeyFromObject(obj)
+	found := wakeUps{requests: owned}
 	if _, service := obj.(*corev1.Service); service && k.namesService() {
-		owned = append(owned, k.listByIndex(ctx, s, indexService, key)...)
+		found.groups = append(found.groups, wakeGroup{indexService, key.Namespace, key.Name})
 	}
 	canary, ok := strings.CutSuffix(obj.GetName(), appv1.CanarySuffix)
 	if ok && k.Serves && (len(owned) == 0 || owned[0].Name != canary) { // In the way of a canary.
-		owned = append(owned, s.requestIfExists(ctx, k.empty(), types.NamespacedName{Namespace: obj.GetNamespace(), Name: canary})...)
+		found.requests = append(found.requests, s.requestIfExists(ctx, k.empty(), types.NamespacedName{Namespace: obj.GetNamespace(), Name: canary})...)
 	}
 	if k.index == "" && len(owned) > 0 && owned[0].Name == obj.GetName() {
-		return owned
+		return found
 	}
-	return append(k.byChildName(ctx, s, key), owned...)
+	return k.byChildName(ctx, s, key).with(found)
 }
 
 // mapController maps an object to its owner, if that is of the kind.
@@ -126,32 +127,34 @@ func (k *kind) mapController(obj client.Object) []ctrl.Request {
 }
 
 // mapScaleTarget maps an autoscaler to the resources of a kind that it scales, itself or by their workload object.
-func (k *kind) mapScaleTarget(ctx context.Context, s *Deps, obj client.Object) []ctrl.Request {
+func (k *kind) mapScaleTarget(ctx context.Context, s *Deps, obj client.Object) wakeUps {
 	target := children.ScaleTarget(obj)
 	key := types.NamespacedName{Namespace: obj.GetNamespace(), Name: target.Name}
 	switch {
 	case target.Kind == k.Name && k.seesAutoscaler:
-		return s.requestIfExists(ctx, k.empty(), key)
+		return wakeUps{requests: s.requestIfExists(ctx, k.empty(), key)}
 	case target.Kind == "Deployment" || target.Kind == "StatefulSet":
 		return k.byChildName(ctx, s, key)
 	}
-	return nil
+	return wakeUps{}
 }
 
 // byChildName returns the resources of a kind that want a child of a name.
-func (k *kind) byChildName(ctx context.Context, s *Deps, key types.NamespacedName) []ctrl.Request {
+func (k *kind) byChildName(ctx context.Context, s *Deps, key types.NamespacedName) wakeUps {
 	if k.index == "" {
-		return s.requestIfExists(ctx, k.empty(), key)
+		return wakeUps{requests: s.requestIfExists(ctx, k.empty(), key)}
 	}
-	return k.listByIndex(ctx, s, k.index, key)
+	return wakeUps{groups: []wakeGroup{{k.index, key.Namespace, key.Name}}}
 }
 
-// listByIndex returns the resources of a kind that an index finds by a name in a namespace.
-func (k *kind) listByIndex(ctx context.Context, s *Deps, index string, key types.NamespacedName) []ctrl.Request {
-	list := k.list()
-	if err := s.Client.List(ctx, list, client.InNamespace(key.Namespace), client.UnsafeDisableDeepCopy,
-		client.MatchingFields{index: key.Name}); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the resources to reconcile", "index", index, "namespace", key.Namespace, "value", key.Name)
+// listGroup returns a request for each resource of a group.
+func (k *kind) listGroup(ctx context.Context, s *Deps, g wakeGroup) []ctrl.Request {
+	list, options := k.list(), []client.ListOption{client.InNamespace(g.namespace), client.UnsafeDisableDeepCopy}
+	if g.index != "" {
+		options = append(options, client.MatchingFields{g.index: g.name})
+	}
+	if err := s.Client.List(ctx, list, options...); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the resources to reconcile", "index", g.index, "namespace", g.namespace, "value", g.name)
 		return nil
 	}
 	return requestsFor(list)

@@ -33,6 +33,8 @@ type judgement struct {
 	generation int64
 	record     [sha256.Size]byte
 	version    string
+	// deployment is the state of the Deployment that has the records.
+	deployment objectState
 	// current is true if the record has the present defaults, whose digest is digest. paused is true for a paused resource, and exempt for a resource that is
 	// left out by its release, by its record, which may not be the operator's, or by a rollback that other defaults do not end. wave is the wave of the record.
 	current, paused, exempt bool
@@ -40,6 +42,20 @@ type judgement struct {
 	wave                    resource.Wave
 	// rollback is the rollback of the resource that is in force.
 	rollback workload.Rollback
+}
+
+// objectState is a state of an object: each change of an object changes its resource version.
+type objectState struct {
+	uid     types.UID
+	version string
+}
+
+// stateOf returns the state of a Deployment, nil for none.
+func stateOf(live *appsv1.Deployment) objectState {
+	if live == nil {
+		return objectState{}
+	}
+	return objectState{live.UID, live.ResourceVersion}
 }
 
 // judgements has the judgements of the latest survey of each AppDefaults, by the namespace of the AppDefaults: most resources have not changed
@@ -88,10 +104,17 @@ func (j *judgements) awaitsJudgement(namespace string, complete bool, generation
 // judgeResource returns the judgement on a resource with a Deployment, nil for none. A resource beyond the maximum numbers of reads is
 // exempt until another survey reads it.
 func (s *survey) judgeResource(ctx context.Context, k *kind, obj stored.Observed, live *appsv1.Deployment, in *namespaceSurvey) (*judgement, error) {
-	sum := sumRecords(k, live)
-	if known := s.findJudgement(obj, sum, in.version); known != nil {
+	known, state := s.findJudgement(obj, in.version), stateOf(live)
+	if known != nil && known.deployment == state {
 		s.judged[obj.GetUID()] = known
 		return known, nil
+	}
+	sum := sumRecords(k, live)
+	if known != nil && known.record == sum { // Something else of the Deployment has changed.
+		same := *known
+		same.deployment = state
+		s.judged[obj.GetUID()] = &same
+		return &same, nil
 	}
 	spec, of := obj, live
 	if obj.Reduced() || live != nil && children.IsPartial(live) {
@@ -107,12 +130,15 @@ func (s *survey) judgeResource(ctx context.Context, k *kind, obj stored.Observed
 		ctx, release := answers.HoldPart(ctx) // No judgement holds up the next one.
 		defer release()
 		var err error
-		if spec, of, err = s.readWhole(ctx, k, obj); err != nil || spec == nil {
+		began := s.deps.Clock.Now()
+		spec, of, err = s.readWhole(ctx, k, obj)
+		s.reading += s.deps.Clock.Since(began)
+		if err != nil || spec == nil {
 			return &judgement{exempt: true}, err
 		}
 	}
 	made := newJudgement(k, spec, of, in)
-	made.record = sum
+	made.record, made.deployment = sum, state
 	s.judged[obj.GetUID()] = made
 	return made, nil
 }
@@ -150,10 +176,10 @@ func sumRecords(k *kind, live *appsv1.Deployment) [sha256.Size]byte {
 	return [sha256.Size]byte(sum.Sum(nil))
 }
 
-// findJudgement returns the judgement of the survey before for a state, nil for none.
-func (s *survey) findJudgement(obj stored.Observed, record [sha256.Size]byte, version string) *judgement {
+// findJudgement returns the judgement of the survey before for a resource, nil for none. The records count in addition.
+func (s *survey) findJudgement(obj stored.Observed, version string) *judgement {
 	known := s.before[obj.GetUID()]
-	if known == nil || known.generation != obj.GetGeneration() || known.record != record || known.version != version {
+	if known == nil || known.generation != obj.GetGeneration() || known.version != version {
 		return nil
 	}
 	return known

@@ -50,6 +50,8 @@ type survey struct {
 	reads    int
 	left     bool
 	unjudged string
+	// reading is the time that the reads took.
+	reading time.Duration
 }
 
 // namespaceSurvey has what counts for the resources of a namespace.

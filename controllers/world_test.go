@@ -92,6 +92,8 @@ type world struct {
 	canaries int
 	// fail returns the error to answer a write with, nil for none. It may be nil.
 	fail func(verb string, obj client.Object) error
+	// policy returns the number of pods that an admission policy sets in place of a wanted number. It may be nil.
+	policy func(wanted int32) int32
 	// unread returns the error to answer a read of a ReplicaSet of a name with, nil for none. It may be nil.
 	unread func(name string) error
 }
@@ -314,6 +316,9 @@ func (w *world) patchSubresource(ctx context.Context, c client.Client, sub strin
 	live := &appsv1.Deployment{}
 	if err := c.Get(ctx, client.ObjectKeyFromObject(d), live); err != nil {
 		return err
+	}
+	if w.policy != nil {
+		scale.Spec.Replicas = w.policy(scale.Spec.Replicas)
 	}
 	live.Spec.Replicas = ptr.To(scale.Spec.Replicas)
 	live.Generation++

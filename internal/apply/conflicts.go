@@ -26,6 +26,8 @@ const (
 	// slowWindow is the time in which repairs are counted for an event, from slowRepairs on.
 	slowWindow  = time.Hour
 	slowRepairs = 5
+	// maxFights is the number of objects of one owner that are remembered. An owner can rename its objects for ever.
+	maxFights = 256
 )
 
 // conflicts has the objects that another writer keeps changing. A restart forgets them, which only makes the next pause
@@ -34,7 +36,7 @@ type conflicts struct {
 	clock  clock.PassiveClock
 	mu     sync.Mutex
 	owners map[ownerKey]map[string]*fight
-	// swept is when the repairs of all objects were last looked through for old ones.
+	// swept is when all fights were last looked through for old ones.
 	swept time.Time
 }
 
@@ -50,6 +52,8 @@ type fight struct {
 	lately []time.Time
 	delay  time.Duration
 	last   time.Time
+	// noted is when anything of the fight was last noted.
+	noted time.Time
 	// answered is true once a write was answered, and overridden are the fields that the API server did not keep in the last answer.
 	answered   bool
 	overridden pathSums
@@ -72,7 +76,6 @@ func (c *conflicts) noteRepair(req *Request, p *objectPlan) (retry time.Duration
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f, now := c.fightFor(req, p), c.clock.Now()
-	c.dropOldRepairs(now)
 	var fields pathSums
 	if p.diff != nil && p.diff.Size() <= maxRepairedFields {
 		fields = sumPaths(p.diff)
@@ -83,17 +86,42 @@ func (c *conflicts) noteRepair(req *Request, p *objectPlan) (retry time.Duration
 	return retry, fighting
 }
 
-// dropOldRepairs drops the repairs of all objects that no longer count, once in a window.
-func (c *conflicts) dropOldRepairs(now time.Time) {
-	if now.Sub(c.swept) < conflictWindow {
+// dropOldFights drops the repairs of all objects that no longer count, and the fights that are over, once in a window. c.mu is held.
+func (c *conflicts) dropOldFights(now time.Time) {
+	if now.Sub(c.swept).Abs() < conflictWindow {
 		return
 	}
 	c.swept = now
-	for _, fights := range c.owners {
-		for _, f := range fights {
-			f.dropOldRepairs(now)
+	for owner, fights := range c.owners {
+		for object, f := range fights {
+			if f.dropOldRepairs(now); f.isOver(now) {
+				c.dropFight(owner, object)
+			}
 		}
 	}
+}
+
+// dropFight drops the fight over an object, and with the last one its owner. c.mu is held.
+func (c *conflicts) dropFight(owner ownerKey, object string) {
+	delete(c.owners[owner], object)
+	if len(c.owners[owner]) == 0 {
+		delete(c.owners, owner)
+	}
+}
+
+// makeRoom drops of an owner with maxFights fights the oldest one. c.mu is held.
+func (c *conflicts) makeRoom(owner ownerKey) {
+	fights := c.owners[owner]
+	if len(fights) < maxFights {
+		return
+	}
+	oldest := ""
+	for object, f := range fights {
+		if oldest == "" || f.noted.Before(fights[oldest].noted) {
+			oldest = object
+		}
+	}
+	c.dropFight(owner, oldest)
 }
 
 // snapshotOf returns the record of the plan's object. restoreSnapshot restores it: a repair that failed does not count.
@@ -109,10 +137,12 @@ func (c *conflicts) restoreSnapshot(req *Request, p *objectPlan, was fight) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if was.isZero() {
-		delete(c.owners[ownerOf(req)], objectOf(p))
+		c.dropFight(ownerOf(req), objectOf(p))
 		return
 	}
-	*c.fightFor(req, p) = was
+	f := c.fightFor(req, p)
+	was.noted = f.noted
+	*f = was
 }
 
 // noteOverridden remembers which fields the API server did not keep in an answer to a write of ours.
@@ -166,7 +196,10 @@ func ownerOf(req *Request) ownerKey {
 }
 
 // objectOf returns the key of the plan's object among the objects of its owner.
-func objectOf(p *objectPlan) string { return p.gvk.Kind + "/" + p.object.Desired.GetName() }
+func objectOf(p *objectPlan) string { return objectNamed(p.gvk.Kind, p.object.Desired.GetName()) }
+
+// objectNamed returns the key of an object among the objects of its owner.
+func objectNamed(kind, name string) string { return kind + "/" + name }
 
 // isZero reports whether nothing is recorded.
 func (f *fight) isZero() bool {
@@ -184,14 +217,18 @@ func (c *conflicts) knownFight(req *Request, p *objectPlan) fight {
 
 // fightFor returns the fight over the plan's object, which is recorded from now on.
 func (c *conflicts) fightFor(req *Request, p *objectPlan) *fight {
-	owner, object := ownerOf(req), objectOf(p)
-	if c.owners[owner] == nil {
-		c.owners[owner] = map[string]*fight{}
-	}
+	owner, object, now := ownerOf(req), objectOf(p), c.clock.Now()
+	c.dropOldFights(now)
 	if c.owners[owner][object] == nil {
+		c.makeRoom(owner)
+		if c.owners[owner] == nil {
+			c.owners[owner] = map[string]*fight{}
+		}
 		c.owners[owner][object] = &fight{}
 	}
-	return c.owners[owner][object]
+	f := c.owners[owner][object]
+	f.noted = now
+	return f
 }
 
 func (f *fight) noteRepair(now time.Time, fields pathSums) (retry time.Duration, fighting bool) {
@@ -227,11 +264,17 @@ func (f *fight) dropOldRepairs(now time.Time) {
 	f.repairs = slices.DeleteFunc(f.repairs, func(r repair) bool { return now.Sub(r.at) >= conflictWindow })
 }
 
-// forgetObject drops the record of the plan's object, which is deleted.
-func (c *conflicts) forgetObject(req *Request, p *objectPlan) {
+// isOver reports whether nothing of the fight counts any longer: nothing was noted within slowWindow, and the API server has kept all fields. The status of the
+// owner has the fields of an earlier answer.
+func (f *fight) isOver(now time.Time) bool {
+	return len(f.overridden) == 0 && now.Sub(f.noted).Abs() >= slowWindow
+}
+
+// forgetObject drops the record of an object that is deleted, or that its owner has no longer.
+func (c *conflicts) forgetObject(owner ownerKey, object string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.owners[ownerOf(req)], objectOf(p))
+	c.dropFight(owner, object)
 }
 
 // forgetOwner drops the records of an owner.

@@ -184,8 +184,81 @@ func TestReadsRecordNothing(t *testing.T) {
 	}
 	req, p := fought("web", "web")
 	f.c.noteOverridden(req, p, nil)
-	f.c.forgetObject(req, p)
+	f.c.forgetObject(ownerOf(req), objectOf(p))
 	if n := len(f.c.owners[ownerOf(req)]); n > 0 {
 		t.Errorf("%d objects are recorded after the deletion", n)
 	}
+}
+
+// TestFightsOfRenamedObjectsEnd has an owner rename an object a thousand times, with a repair of each. Fights end an hour after their last repair, and an owner
+// has a bounded number of them. The fields that the API server does not keep are remembered for as long as there is room.
+func TestFightsOfRenamedObjectsEnd(t *testing.T) {
+	repair := func(f *fightOf, owner, object string) { f.c.noteRepair(fought(owner, object)) }
+	override := func(f *fightOf, owner, object string) {
+		req, p := fought(owner, object)
+		f.c.noteOverridden(req, p, fieldpath.NewSet(fieldpath.MakePathOrDie("spec", object)))
+	}
+	answer := func(f *fightOf, owner, object string) {
+		req, p := fought(owner, object)
+		f.c.noteOverridden(req, p, nil)
+	}
+	for name, c := range map[string]struct {
+		note  func(f *fightOf, owner, object string)
+		step  time.Duration
+		most  int
+		stays bool
+	}{
+		"repairs an hour apart":   {repair, slowWindow, 1, false},
+		"repairs at once":         {repair, 0, maxFights, false},
+		"answers an hour apart":   {answer, slowWindow, 1, false},
+		"answers at once":         {answer, 0, maxFights, false},
+		"overrides an hour apart": {override, slowWindow, maxFights, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFight(t)
+			override(f, "other", "web")
+			for i := range 1000 {
+				f.clock.SetTime(f.clock.Now().Add(c.step))
+				c.note(f, "web", fmt.Sprint("web-", i))
+			}
+			req, p := fought("web", "web-999")
+			if n := len(f.c.owners[ownerOf(req)]); n > c.most {
+				t.Errorf("%d objects are recorded, want at most %d", n, c.most)
+			}
+			if known := f.c.knownFight(req, p); known.isZero() {
+				t.Error("the latest object is not recorded")
+			}
+			if req, p := fought("other", "web"); !f.c.isOverridden(req, p, fieldpath.NewSet(fieldpath.MakePathOrDie("spec", "web"))) {
+				t.Error("what the API server does not keep of another owner's object is forgotten")
+			}
+			f.clock.SetTime(f.clock.Now().Add(slowWindow))
+			repair(f, "third", "web")
+			if n := len(f.c.owners[ownerOf(req)]); n > 0 != c.stays {
+				t.Errorf("%d objects are recorded an hour later", n)
+			}
+		})
+	}
+}
+
+// TestFightLastsWhileItCounts has repairs of another object a minute apart, at which old fights are looked for: a pause and the repairs of an hour stay.
+func TestFightLastsWhileItCounts(t *testing.T) {
+	f := newFight(t)
+	for range 5 {
+		f.at(0, 0)
+	}
+	f.at(0, conflictFirstDelay)
+	for minute := range 59 {
+		f.clock.SetTime(f.begin.Add(time.Duration(minute+1) * time.Minute))
+		f.c.noteRepair(fought("other", "other"))
+	}
+	if n := f.c.recentRepairs(fought("web", "web")); n != 5 {
+		t.Errorf("%d repairs of the last hour, want 5", n)
+	}
+	f = newFight(t)
+	for range 5 {
+		f.at(0, 0)
+	}
+	f.at(0, conflictFirstDelay)
+	f.c.noteRepair(fought("other", "other"))
+	f.at(conflictFirstDelay/2, conflictFirstDelay/2)
 }

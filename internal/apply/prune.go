@@ -60,7 +60,7 @@ func (r *run) pruneObject(ctx context.Context, p *objectPlan) error {
 		case err != nil:
 			return err
 		}
-		r.conflicts.forgetObject(r.req, p)
+		r.conflicts.forgetObject(ownerOf(r.req), objectOf(p))
 	}
 	r.out.Pruned = append(r.out.Pruned, deleted)
 	return nil

@@ -32,6 +32,11 @@ type ScaleRequest struct {
 	Replicas int32
 }
 
+// owner returns the key of the owner.
+func (req *ScaleRequest) owner() ownerKey {
+	return ownerKey{req.Manager, client.ObjectKeyFromObject(req.Owner)}
+}
+
 // Scale sets the number of pods by the Deployment's scale subresource, and returns the outcome. Nothing else of the Deployment is written. If the API
 // server sets another number, as a policy can have it do, the outcome says when to try again. Scale has the errors of Run.
 func (e *Engine) Scale(ctx context.Context, request ScaleRequest, mode Mode) (Outcome, error) {
@@ -41,6 +46,9 @@ func (e *Engine) Scale(ctx context.Context, request ScaleRequest, mode Mode) (Ou
 		return req.predictOutcome(out), nil
 	}
 	recorded := e.scaleMemory.get(req)
+	if recorded.name != d.Name { // The owner can name another Deployment for ever.
+		e.conflicts.forgetObject(req.owner(), objectNamed(out.Kind, recorded.name))
+	}
 	known := recorded.uid == d.UID && recorded.replicas == req.Replicas
 	if recorded.uid == d.UID && isOlder(d.ResourceVersion, recorded.version) {
 		return out, fmt.Errorf("%w: Deployment %s is not seen as it was scaled", reconciler.ErrStale, d.Name)
@@ -156,6 +164,7 @@ type scaleMemory struct {
 }
 
 type scaleRecord struct {
+	name     string
 	uid      types.UID
 	replicas int32
 	// version is the Deployment's when it had that number.
@@ -175,14 +184,14 @@ func newScaleMemory() *scaleMemory { return &scaleMemory{owners: map[ownerKey]sc
 func (h *scaleMemory) get(req *ScaleRequest) scaleRecord {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.owners[ownerKey{req.Manager, client.ObjectKeyFromObject(req.Owner)}]
+	return h.owners[req.owner()]
 }
 
 func (h *scaleMemory) set(req *ScaleRequest, record scaleRecord) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	record.uid, record.replicas = req.Deployment.UID, req.Replicas
-	h.owners[ownerKey{req.Manager, client.ObjectKeyFromObject(req.Owner)}] = record
+	record.name, record.uid, record.replicas = req.Deployment.Name, req.Deployment.UID, req.Replicas
+	h.owners[req.owner()] = record
 }
 
 func (h *scaleMemory) forgetOwner(manager string, owner types.NamespacedName) {

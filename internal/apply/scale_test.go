@@ -78,7 +78,7 @@ func scaler(t *testing.T) (*Engine, *scales, *clocktesting.FakePassiveClock) {
 	t.Cleanup(server.Close)
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(appsv1.SchemeGroupVersion.WithKind("Deployment"), meta.RESTScopeNamespace)
-	c, err := client.New(&rest.Config{Host: server.URL}, client.Options{Scheme: scheme.Scheme, Mapper: mapper})
+	c, err := client.New(&rest.Config{Host: server.URL, QPS: -1}, client.Options{Scheme: scheme.Scheme, Mapper: mapper})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,5 +251,22 @@ func TestScaleFight(t *testing.T) {
 	e.Forget(types.NamespacedName{Namespace: "default", Name: "holder"}, "me")
 	if err := ask(30); err != nil {
 		t.Errorf("a new owner: %v", err)
+	}
+}
+
+// TestScaleOfRenamedDeployments has an owner name another Deployment a thousand times, with an outside change of each: the fight over the last one alone stays.
+func TestScaleOfRenamedDeployments(t *testing.T) {
+	e, s, _ := scaler(t)
+	for i := range 1000 {
+		s.d.Name, s.d.UID = fmt.Sprint("web-", i), types.UID(fmt.Sprint("uid-", i))
+		for range 2 {
+			s.set(1)
+			if _, err := e.Scale(t.Context(), scaleTo(&s.d, 2), Write); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if fights := e.conflicts.owners[ownerKey{"me", types.NamespacedName{Namespace: "default", Name: "holder"}}]; len(fights) != 1 {
+			t.Fatalf("%d fights are remembered after %d names", len(fights), i+1)
+		}
 	}
 }

@@ -80,21 +80,6 @@ func (s *Store[K, V]) Delete(in string, key K) {
 	s.removeEntry(in, key)
 }
 
-// DeleteIf drops the values of a namespace whose keys fulfill a condition.
-func (s *Store[K, V]) DeleteIf(in string, condition func(K) bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	of := s.namespaces[in]
-	if of == nil {
-		return
-	}
-	for _, e := range slices.Clone(of.entries) {
-		if condition(e.key) {
-			s.removeEntry(in, e.key)
-		}
-	}
-}
-
 // Used returns the number of values, and their size in bytes.
 func (s *Store[K, V]) Used() (values, bytes int) {
 	s.mu.Lock()

@@ -111,7 +111,7 @@ func canaryEvent(want *decision, seen *Observed) reconciler.ReasonAndMessage {
 func canaryStatus(in *Input, want *decision, seen *Observed) *appv1.CanaryStatus {
 	live, before := seen.canary.object, in.Before.Release.Canary
 	is := &appv1.CanaryStatus{
-		Name: live.Name, UID: live.UID, Image: live.Spec.Template.Spec.Containers[0].Image,
+		Name: live.Name, UID: live.UID, Image: liveImage(live, want.canaryContainer(in)),
 		Pods: ptr.Deref(live.Spec.Replicas, 1), Ready: live.Status.ReadyReplicas,
 	}
 	if !live.CreationTimestamp.IsZero() {
@@ -127,6 +127,18 @@ func canaryStatus(in *Input, want *decision, seen *Observed) *appv1.CanaryStatus
 	}
 	is.PromoteAt = ptr.To(metav1.NewTime(seen.At.Add(validation.CanaryAfter(spec))).Rfc3339Copy())
 	return is
+}
+
+// canaryContainer returns the name of the main container of a canary: as the workload has it, or else the name without a statement in the spec.
+func (want *decision) canaryContainer(in *Input) string {
+	w := want.workload
+	switch {
+	case w == nil:
+		return in.Name
+	case w.Canary != nil:
+		w = w.Canary.Workload
+	}
+	return w.Template.Spec.Containers[0].Name
 }
 
 // isCanaryReady reports whether every pod of a canary is ready.

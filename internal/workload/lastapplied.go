@@ -3,12 +3,12 @@ package workload
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -147,9 +147,18 @@ type Key struct {
 	Workload string
 }
 
-// isOf reports whether the key is of a workload of an owner.
-func (k Key) isOf(manager string, owner types.NamespacedName) bool {
-	return k.Manager == manager && k.Owner == owner
+// ownerKey is the key of the owner of workloads.
+type ownerKey struct {
+	manager string
+	owner   types.NamespacedName
+}
+
+// owner returns the key of the owner of the workload.
+func (k Key) owner() ownerKey { return ownerKey{k.Manager, k.Owner} }
+
+// keyOf returns the key of a workload of the owner.
+func (o ownerKey) keyOf(workload string) Key {
+	return Key{Manager: o.manager, Owner: o.owner, Workload: workload}
 }
 
 // workloadRecord is what a workload object was built from.
@@ -177,8 +186,9 @@ const (
 type Records struct {
 	records *shares.Store[Key, workloadRecord]
 	mu      sync.Mutex
-	// owners are the UIDs of the owners of all that is remembered: an owner that is created again has nothing of its predecessor.
-	owners map[Key]types.UID
+	// owners has the names of the remembered workloads, by owner, with the UID of the owner: an owner that is created again has nothing of its
+	// predecessor.
+	owners map[ownerKey]map[string]types.UID
 	// declined are the rollouts that have stalled and are not undone.
 	declined map[Key]declinedRollback
 	// replaced are the numbers of pods of StatefulSets that are deleted without their pods and recreated. former are the StatefulSets among
@@ -202,7 +212,7 @@ type freedPorts struct {
 // NewRecords returns an empty memory.
 func NewRecords() *Records {
 	return &Records{
-		records: shares.New[Key, workloadRecord](maxNamespaceRecords, maxRecords), owners: map[Key]types.UID{}, declined: map[Key]declinedRollback{},
+		records: shares.New[Key, workloadRecord](maxNamespaceRecords, maxRecords), owners: map[ownerKey]map[string]types.UID{}, declined: map[Key]declinedRollback{},
 		replaced: map[Key]int32{}, former: shares.New[Key, *appsv1.StatefulSet](maxNamespaceFormer, maxFormer), freed: map[Key]freedPorts{},
 	}
 }
@@ -240,7 +250,7 @@ func (l *Records) Recall(key Key, owner types.UID) Memory {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.owners[key] == owner:
+	case l.ownerOf(key) == owner:
 	case l.before != nil:
 		before := l.before.Recall(key, owner)
 		return Memory{record: before.record, Known: before.Known}
@@ -260,14 +270,36 @@ func (l *Records) Recall(key Key, owner types.UID) Memory {
 
 // setOwner sets the owner of the memory of a workload, and drops that of another owner of its name. l.mu is held.
 func (l *Records) setOwner(key Key, owner types.UID) {
-	if known, ok := l.owners[key]; ok && known != owner {
-		l.records.Delete(key.Owner.Namespace, key)
-		delete(l.declined, key)
-		delete(l.replaced, key)
-		l.former.Delete(key.Owner.Namespace, key)
-		delete(l.freed, key)
+	if l.ownerOf(key) != owner {
+		l.dropWorkload(key)
 	}
-	l.owners[key] = owner
+	of := key.owner()
+	if l.owners[of] == nil {
+		l.owners[of] = map[string]types.UID{}
+	}
+	l.owners[of][key.Workload] = owner
+}
+
+// ownerOf returns the UID of the owner of the memory of a workload, empty if there is none. l.mu is held.
+func (l *Records) ownerOf(key Key) types.UID { return l.owners[key.owner()][key.Workload] }
+
+// dropWorkload drops all that is remembered of a workload. l.mu is held.
+func (l *Records) dropWorkload(key Key) {
+	l.records.Delete(key.Owner.Namespace, key)
+	delete(l.declined, key)
+	delete(l.replaced, key)
+	l.former.Delete(key.Owner.Namespace, key)
+	delete(l.freed, key)
+	l.dropName(key)
+}
+
+// dropName drops the name of a workload, and with the last one its owner. l.mu is held.
+func (l *Records) dropName(key Key) {
+	of := key.owner()
+	delete(l.owners[of], key.Workload)
+	if len(l.owners[of]) == 0 {
+		delete(l.owners, of)
+	}
 }
 
 // RememberReplaced keeps the number of pods of a StatefulSet that is about to be deleted without them, and drops it, with the StatefulSet, for nil.
@@ -281,27 +313,27 @@ func (l *Records) RememberReplaced(key Key, owner types.UID, pods *int32) {
 	}
 	delete(l.replaced, key)
 	l.former.Delete(key.Owner.Namespace, key)
-	l.dropOwner(key)
+	l.dropEmpty(key)
 }
 
 // RememberFormer keeps a StatefulSet whose number of pods RememberReplaced has, and drops it for nil. Without room, the number alone stays.
 func (l *Records) RememberFormer(key Key, owner types.UID, set *appsv1.StatefulSet) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, known := l.replaced[key]; set == nil || !known || l.owners[key] != owner {
+	if _, known := l.replaced[key]; set == nil || !known || l.ownerOf(key) != owner {
 		l.former.Delete(key.Owner.Namespace, key)
 		return
 	}
 	l.former.Put(key.Owner.Namespace, key, set, heap.Size(set))
 }
 
-// dropOwner drops the owner of a workload without a memory: a CloudManager can rename its components for ever. l.mu is held.
-func (l *Records) dropOwner(key Key) {
+// dropEmpty drops the name of a workload without a memory. l.mu is held.
+func (l *Records) dropEmpty(key Key) {
 	_, recorded := l.records.Get(key.Owner.Namespace, key)
 	_, declined := l.declined[key]
 	_, replaced := l.replaced[key]
 	if _, freed := l.freed[key]; !recorded && !declined && !replaced && !freed {
-		delete(l.owners, key)
+		l.dropName(key)
 	}
 }
 
@@ -311,7 +343,7 @@ func (l *Records) rememberFreed(key Key, owner types.UID, memory freedPorts) {
 	defer l.mu.Unlock()
 	if memory.err == nil {
 		delete(l.freed, key)
-		l.dropOwner(key)
+		l.dropEmpty(key)
 		return
 	}
 	l.setOwner(key, owner)
@@ -344,17 +376,22 @@ func (l *Records) Forget(key Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.records.Delete(key.Owner.Namespace, key)
-	l.dropOwner(key)
+	l.dropEmpty(key)
 }
 
 // ForgetOwner drops all records of an owner that is gone.
 func (l *Records) ForgetOwner(manager string, owner types.NamespacedName) {
-	l.records.DeleteIf(owner.Namespace, func(key Key) bool { return key.isOf(manager, owner) })
+	l.RetainWorkloads(manager, owner, nil)
+}
+
+// RetainWorkloads drops the records of all workloads of an owner but those with the names.
+func (l *Records) RetainWorkloads(manager string, owner types.NamespacedName, names sets.Set[string]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	maps.DeleteFunc(l.owners, func(key Key, _ types.UID) bool { return key.isOf(manager, owner) })
-	maps.DeleteFunc(l.declined, func(key Key, _ declinedRollback) bool { return key.isOf(manager, owner) })
-	maps.DeleteFunc(l.replaced, func(key Key, _ int32) bool { return key.isOf(manager, owner) })
-	l.former.DeleteIf(owner.Namespace, func(key Key) bool { return key.isOf(manager, owner) })
-	maps.DeleteFunc(l.freed, func(key Key, _ freedPorts) bool { return key.isOf(manager, owner) })
+	of := ownerKey{manager, owner}
+	for name := range l.owners[of] {
+		if !names.Has(name) {
+			l.dropWorkload(of.keyOf(name))
+		}
+	}
 }

@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -279,5 +280,47 @@ func TestForeseenRecords(t *testing.T) {
 	plan.rememberRecord(key, "1", workloadRecord{spec: "planned"})
 	if got := l.Recall(key, "1"); got.record.spec != "before" {
 		t.Errorf("after the plan, %+v is remembered", got)
+	}
+}
+
+// TestRecordsOfRenamedWorkloads has an owner name another workload a thousand times, with each kind of memory: one workload is remembered, and nothing of another
+// owner is forgotten.
+func TestRecordsOfRenamedWorkloads(t *testing.T) {
+	owner := types.NamespacedName{Namespace: "a", Name: "cm"}
+	for name, remember := range map[string]func(l *Records, key Key){
+		"a record": func(l *Records, key Key) { l.rememberRecord(key, "1", workloadRecord{spec: "s"}) },
+		"a long record": func(l *Records, key Key) {
+			l.rememberRecord(key, "1", workloadRecord{spec: strings.Repeat("s", maxNamespaceRecords)})
+		},
+		"a rollout": func(l *Records, key Key) {
+			l.rememberWorkload(key, "1", remembrance{declined: &declinedRollback{cause: "c"}})
+		},
+		"a Service": func(l *Records, key Key) { l.rememberFreed(key, "1", freedPorts{err: errors.New("refused")}) },
+		"a StatefulSet": func(l *Records, key Key) {
+			l.RememberReplaced(key, "1", ptr.To[int32](3))
+			l.RememberFormer(key, "1", &appsv1.StatefulSet{})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := NewRecords()
+			other := Key{Manager: "m", Owner: types.NamespacedName{Namespace: "a", Name: "other"}, Workload: "db"}
+			remember(l, other)
+			for i := range 1000 {
+				key := Key{Manager: "m", Owner: owner, Workload: fmt.Sprint("db-", i)}
+				l.RetainWorkloads("m", owner, sets.New(key.Workload))
+				remember(l, key)
+				former, _ := l.former.Used()
+				if n := len(l.owners[key.owner()]); n != 1 || max(kept(l), former, len(l.declined), len(l.replaced), len(l.freed)) > 2 {
+					t.Fatalf("%d workloads are remembered after %d names: %+v", n, i+1, l)
+				}
+			}
+			if len(l.owners[other.owner()]) != 1 {
+				t.Error("the other owner's workload is forgotten")
+			}
+			l.RetainWorkloads("m", owner, nil)
+			if len(l.owners) != 1 {
+				t.Errorf("%d owners are remembered, want 1", len(l.owners))
+			}
+		})
 	}
 }

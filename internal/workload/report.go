@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -101,10 +102,20 @@ func (want *decision) holdInForce(live *appsv1.Deployment) (reconciler.InForce, 
 // imageInForce returns the image of the main container: of the live Deployment if that keeps its template, or else of the workload.
 func imageInForce(w *resource.Workload, live *appsv1.Deployment) string {
 	main := &w.Template.Spec.Containers[0]
-	if live == nil || !w.TemplateKept || len(live.Spec.Template.Spec.Containers) == 0 {
+	if live == nil || !w.TemplateKept {
 		return main.Image
 	}
-	return resource.ContainerOf(live.Spec.Template.Spec.Containers, main.Name).Image
+	return cmp.Or(liveImage(live, main.Name), main.Image)
+}
+
+// liveImage returns the image of the main container of a live Deployment: of the container with a name, or else of the first one. The image is empty for a
+// Deployment that the cache has in part, without containers.
+func liveImage(live *appsv1.Deployment, main string) string {
+	containers := live.Spec.Template.Spec.Containers
+	if len(containers) == 0 {
+		return ""
+	}
+	return resource.ContainerOf(containers, main).Image
 }
 
 // whyEarlier returns the reason why the objects are those of an earlier valid spec, empty if they are not. held is the reason of a hold.

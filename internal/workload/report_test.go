@@ -241,3 +241,42 @@ func TestSummarizeChanges(t *testing.T) {
 		}
 	}
 }
+
+// TestCanaryStatusImage has the image of the main container of a canary in the status, wherever the container is, and none for a canary that the cache has in part.
+func TestCanaryStatusImage(t *testing.T) {
+	container := func(name, image string) corev1.Container { return corev1.Container{Name: name, Image: image} }
+	build := func(name string) *resource.Workload {
+		w := &resource.Workload{}
+		w.Template.Spec.Containers = []corev1.Container{container(name, "nginx:9")}
+		return w
+	}
+	canary := build("web")
+	canary.Canary = &resource.Canary{Workload: build("main")}
+	for name, c := range map[string]struct {
+		containers []corev1.Container
+		workload   *resource.Workload
+		want       string
+	}{
+		"in part":                            {nil, canary, ""},
+		"in part, and no workload is known":  {nil, nil, ""},
+		"one container":                      {[]corev1.Container{container("web", "nginx:2")}, canary, "nginx:2"},
+		"a container before the main one":    {[]corev1.Container{container("proxy", "proxy:1"), container("main", "nginx:2")}, canary, "nginx:2"},
+		"the same, by the present workload":  {[]corev1.Container{container("proxy", "proxy:1"), container("web", "nginx:2")}, build("web"), "nginx:2"},
+		"the same, and no workload is known": {[]corev1.Container{container("proxy", "proxy:1"), container("web", "nginx:2")}, nil, "nginx:2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web-canary"}}
+			live.Spec.Template.Spec.Containers = c.containers
+			seen := &Observed{}
+			seen.canary.object = live
+			if got := canaryStatus(newAppInput(newWebApp()), &decision{workload: c.workload}, seen).Image; got != c.want {
+				t.Errorf("the image is %q, want %q", got, c.want)
+			}
+			kept := build("main")
+			kept.TemplateKept = true
+			if got := imageInForce(kept, live); len(c.containers) == 0 && got != "nginx:9" {
+				t.Errorf("in force is %q, want that of the workload", got)
+			}
+		})
+	}
+}

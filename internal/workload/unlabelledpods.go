@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -34,6 +36,8 @@ const (
 	firstPodInterval, lastPodInterval = 10 * time.Second, 5 * time.Minute
 	// podReadings is the number of readings for a namespace in a second, podReadingsAtOnce the number after a time without any.
 	podReadings, podReadingsAtOnce = 1, 20
+	// podBudgetIdle is the time without a reading after which a namespace has its whole budget again.
+	podBudgetIdle = podReadingsAtOnce / podReadings * time.Second
 )
 
 // unlabelledPods are the pods of a Deployment that the cache does not find.
@@ -49,68 +53,96 @@ type unlabelledPods struct {
 type PodCauses struct {
 	clock clock.PassiveClock
 
-	mu         sync.Mutex
-	workloads  map[Key]*podReading
+	mu sync.Mutex
+	// owners has the readings of the workloads of each owner, by the names of the workloads.
+	owners     map[ownerKey]map[string]*podReading
 	namespaces map[string]*podBudget
+	// swept is when the budgets were last looked through for idle ones.
+	swept time.Time
 }
 
 // podReading has the causes of one workload, and the times of its readings.
 type podReading struct {
-	// since is when the Deployment was first seen without being ready, zero while it is ready. read is the time of the last reading.
+	// since is when the Deployment was first read without being ready, zero while it is ready. read is the time of the last reading.
 	since, read time.Time
 	pods        []corev1.Pod
 }
 
-// podBudget is the budget of readings of a namespace with so many workloads.
+// podBudget is the budget of readings of a namespace. used is the time of the last reading.
 type podBudget struct {
-	limiter   flowcontrol.PassiveRateLimiter
-	workloads int
+	limiter flowcontrol.PassiveRateLimiter
+	used    time.Time
 }
 
 // NewPodCauses returns an empty memory.
 func NewPodCauses(c clock.PassiveClock) *PodCauses {
-	return &PodCauses{clock: c, workloads: map[Key]*podReading{}, namespaces: map[string]*podBudget{}}
+	return &PodCauses{clock: c, owners: map[ownerKey]map[string]*podReading{}, namespaces: map[string]*podBudget{}}
 }
 
 // ForgetOwner drops the causes of the workloads of an owner that is gone.
 func (p *PodCauses) ForgetOwner(manager string, owner types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for key := range p.workloads {
-		if key.isOf(manager, owner) {
-			p.dropWorkload(key)
+	delete(p.owners, ownerKey{manager, owner})
+}
+
+// RetainWorkloads drops the causes of all workloads of an owner but those with the names.
+func (p *PodCauses) RetainWorkloads(manager string, owner types.NamespacedName, names sets.Set[string]) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	of := ownerKey{manager, owner}
+	for name := range p.owners[of] {
+		if !names.Has(name) {
+			p.dropWorkload(of.keyOf(name))
 		}
 	}
 }
 
-// beginReading reports whether the pods of a workload that is not ready are to be read now, and counts the reading.
+// beginReading reports whether the pods of a workload that is not ready are to be read now, and counts the reading. A workload that is not
+// read is not remembered.
 func (p *PodCauses) beginReading(key Key) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r, now := p.ensureReading(key), p.clock.Now()
-	if r.since.IsZero() || r.since.After(now) {
-		r.since = now
+	now, r := p.clock.Now(), podReading{}
+	if known := p.readingOf(key); known != nil {
+		if known.since.IsZero() || known.since.After(now) {
+			known.since = now
+		}
+		r = *known
 	}
-	if now.Before(r.read.Add(r.readInterval())) && !r.read.After(now) || !p.namespaces[key.Owner.Namespace].limiter.TryAccept() {
+	if now.Before(r.read.Add(r.readInterval())) && !r.read.After(now) || !p.takeBudget(key.Owner.Namespace, now) {
 		return false
 	}
+	if r.since.IsZero() {
+		r.since = now
+	}
 	r.read = now
+	of := key.owner()
+	if p.owners[of] == nil {
+		p.owners[of] = map[string]*podReading{}
+	}
+	p.owners[of][key.Workload] = &r
 	return true
 }
 
-// noteCauses remembers the gravest causes among the pods of a workload.
+// noteCauses remembers the gravest causes among the pods of a workload that were read.
 func (p *PodCauses) noteCauses(key Key, pods []corev1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.ensureReading(key).pods = pods
+	if r := p.readingOf(key); r != nil {
+		r.pods = pods
+	}
 }
 
 // recallCauses returns the causes of a workload that is not ready.
 func (p *PodCauses) recallCauses(key Key) unlabelledPods {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r, now := p.ensureReading(key), p.clock.Now()
-	again := r.read.Add(r.readInterval()).Sub(now)
+	r := p.readingOf(key)
+	if r == nil {
+		return unlabelledPods{again: firstPodInterval}
+	}
+	again := r.read.Add(r.readInterval()).Sub(p.clock.Now())
 	if again <= 0 { // The namespace has used up its budget.
 		again = firstPodInterval
 	}
@@ -122,7 +154,7 @@ func (p *PodCauses) recallCauses(key Key) unlabelledPods {
 func (p *PodCauses) noteReady(key Key) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := p.workloads[key]
+	r := p.readingOf(key)
 	if r == nil {
 		return
 	}
@@ -132,29 +164,34 @@ func (p *PodCauses) noteReady(key Key) {
 	}
 }
 
-// ensureReading returns the reading of a workload, and creates it if needed. p.mu is held.
-func (p *PodCauses) ensureReading(key Key) *podReading {
-	r := p.workloads[key]
-	if r != nil {
-		return r
+// readingOf returns the reading of a workload, nil for none. p.mu is held.
+func (p *PodCauses) readingOf(key Key) *podReading { return p.owners[key.owner()][key.Workload] }
+
+// takeBudget reports whether a namespace may have one more reading. The budget outlives the workloads of the namespace, which a user can rename
+// and create again, until it is whole. p.mu is held.
+func (p *PodCauses) takeBudget(namespace string, now time.Time) bool {
+	if now.Sub(p.swept).Abs() >= podBudgetIdle {
+		p.swept = now
+		maps.DeleteFunc(p.namespaces, func(_ string, b *podBudget) bool { return now.Sub(b.used).Abs() >= podBudgetIdle })
 	}
-	r = &podReading{}
-	p.workloads[key] = r
-	b := p.namespaces[key.Owner.Namespace]
+	b := p.namespaces[namespace]
 	if b == nil {
 		b = &podBudget{limiter: flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(podReadings, podReadingsAtOnce, p.clock)}
-		p.namespaces[key.Owner.Namespace] = b
+		p.namespaces[namespace] = b
 	}
-	b.workloads++
-	return r
+	if !b.limiter.TryAccept() {
+		return false
+	}
+	b.used = now
+	return true
 }
 
-// dropWorkload forgets a workload, and with the last workload the budget of its namespace. p.mu is held.
+// dropWorkload forgets a workload, and with the last workload its owner. p.mu is held.
 func (p *PodCauses) dropWorkload(key Key) {
-	delete(p.workloads, key)
-	b := p.namespaces[key.Owner.Namespace]
-	if b.workloads--; b.workloads == 0 {
-		delete(p.namespaces, key.Owner.Namespace)
+	of := key.owner()
+	delete(p.owners[of], key.Workload)
+	if len(p.owners[of]) == 0 {
+		delete(p.owners, of)
 	}
 }
 

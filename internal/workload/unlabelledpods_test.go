@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
@@ -65,8 +66,53 @@ func TestPodReadingsAreBounded(t *testing.T) {
 				p.ForgetOwner("app", newPodKey("busy", fmt.Sprint(i)).Owner)
 			}
 			p.ForgetOwner("app", newPodKey("quiet", "web").Owner)
-			if len(p.workloads) != 0 || len(p.namespaces) != 0 {
-				t.Errorf("%d workloads and %d namespaces are remembered of owners that are gone", len(p.workloads), len(p.namespaces))
+			if len(p.owners) != 0 {
+				t.Errorf("%d owners are remembered that are gone", len(p.owners))
+			}
+			clock.SetTime(clock.Now().Add(podBudgetIdle))
+			if !p.beginReading(newPodKey("next", "web")) || len(p.namespaces) != 1 {
+				t.Errorf("%d namespaces have a budget although one has a reading", len(p.namespaces))
+			}
+		})
+	}
+}
+
+// TestPodCausesOfRenamedWorkloads has an owner name another workload a thousand times, in ways in which a workload ends: the memory has one workload at most. The
+// readings are limited all the same, and a workload that was refused a reading is not remembered.
+func TestPodCausesOfRenamedWorkloads(t *testing.T) {
+	owner := types.NamespacedName{Namespace: "a", Name: "web"}
+	for name, end := range map[string]func(p *PodCauses, before, next Key){
+		"the owner names another one": func(p *PodCauses, _, next Key) { p.RetainWorkloads("ud", owner, sets.New(next.Workload)) },
+		"the owner is created again":  func(p *PodCauses, _, _ Key) { p.ForgetOwner("ud", owner) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := NewPodCauses(clocktesting.NewFakePassiveClock(time.Unix(1<<30, 0)))
+			other := Key{Manager: "ud", Owner: types.NamespacedName{Namespace: "b", Name: "web"}, Workload: "web"}
+			if !p.beginReading(other) {
+				t.Fatal("the other owner's pods are not read")
+			}
+			readings, before := 0, Key{}
+			for i := range 1000 {
+				key := Key{Manager: "ud", Owner: owner, Workload: fmt.Sprint("web-", i)}
+				end(p, before, key)
+				read := p.beginReading(key)
+				if read {
+					readings++
+					p.noteCauses(key, []corev1.Pod{{}})
+				}
+				if again := p.recallCauses(key); len(again.pods) > 0 != read || again.again <= 0 {
+					t.Fatalf("recalled %+v, read: %t", again, read)
+				}
+				if n := len(p.owners[key.owner()]); n > 1 || !read && n > 0 {
+					t.Fatalf("%d workloads are remembered after %d names", n, i+1)
+				}
+				before = key
+			}
+			if readings != podReadingsAtOnce {
+				t.Errorf("%d readings at once, want %d", readings, podReadingsAtOnce)
+			}
+			if len(p.owners[other.owner()]) != 1 {
+				t.Error("the other owner's workload is forgotten")
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -79,6 +80,19 @@ type Result struct {
 
 // IsPlan reports whether the reconcile is the dry run of a plan, which writes nothing.
 func (r *Reconciler) IsPlan() bool { return r.Mode == apply.DryRun }
+
+// ForgetRenamed drops the memory of the workloads of an owner by other names than these, which are all that a later reconcile can ask for: a user can
+// rename a workload for ever. A plan forgets nothing.
+func (r *Reconciler) ForgetRenamed(k resource.Kind, owner client.Object, names ...string) {
+	if r.IsPlan() {
+		return
+	}
+	manager, key, kept := k.FieldManager(), client.ObjectKeyFromObject(owner), sets.New(names...)
+	r.Records.RetainWorkloads(manager, key, kept)
+	if r.PodCauses != nil {
+		r.PodCauses.RetainWorkloads(manager, key, kept)
+	}
+}
 
 // Reconcile observes the objects of a workload, decides which spec is in force, applies that spec, and reports.
 func (r *Reconciler) Reconcile(ctx context.Context, in *Input) (Result, error) {
