@@ -321,7 +321,7 @@ func TestCommandAndEarlierCanary(t *testing.T) {
 	})
 }
 
-// TestNoCommandForOthers runs no command where the Deployment of that name belongs to others.
+// TestNoCommandForOthers runs no command where the Deployment of that name belongs to others, also if the resource is to adopt it.
 func TestNoCommandForOthers(t *testing.T) {
 	forNames(t, heldKinds(), func(t *testing.T, name string) {
 		w := newCommandWorld(t, name)
@@ -336,5 +336,17 @@ func TestNoCommandForOthers(t *testing.T) {
 			t.Errorf("%d Jobs", n)
 		}
 		w.stands("a Deployment of others", name, "Applied=False/ResourceExists")
+		before := w.latestJob()
+		w.annotate(name, appv1.AnnotationAdopt, "true")
+		for _, image := range []string{"nginx:4", "nginx:5"} {
+			w.clock.SetTime(w.clock.Now().Add(time.Minute))
+			w.setSpec(name, commandSpecOf(name, image))
+			w.settle(name)
+			w.settle(name)
+			if w.latestJob() != before {
+				t.Errorf("for %s, Job %s runs", image, w.latestJob())
+			}
+			w.stands("a Deployment of others, to adopt", name, "Applied=False/ResourceExists")
+		}
 	})
 }

@@ -40,6 +40,8 @@ type Workload struct {
 	Recorded bool
 	// Selector selects the pods. As a selector is immutable, a live selector is kept.
 	Selector map[string]string
+	// serviceSelector is the selector of the Services next to a workload object of others, nil for Selector.
+	serviceSelector map[string]string
 	// Replicas is the desired number of pods, nil if the spec states none or an autoscaler decides. With nil, the API server
 	// defaults a new object to 1, and a live object keeps its number.
 	Replicas *int32
@@ -89,6 +91,8 @@ type Workload struct {
 type BuildOptions struct {
 	// Selector is the selector of the live workload object, nil without a live object.
 	Selector map[string]string
+	// Foreign is true if the live workload object belongs to others: the Services have the selector of the kind, and lead to none of its pods.
+	Foreign bool
 	// Inputs shape the pod template in addition to the spec; see ChooseInputs.
 	Inputs BuildInputs
 	// LostReplicas is the number of pods of a StatefulSet that was deleted without its pods and is created again; nil for any other object.
@@ -136,10 +140,7 @@ type workloadMeta struct {
 // defaults.
 func buildWorkload(p workloadMeta, spec *appv1.WorkloadSpec, seen BuildOptions) (*Workload, field.ErrorList) {
 	p.container = cmp.Or(spec.ContainerName, p.container)
-	selector := seen.Selector
-	if selector == nil {
-		selector = p.selector
-	}
+	selector, ofServices := p.selectors(seen)
 	w := &Workload{
 		Name:                    p.name,
 		Namespace:               p.namespace,
@@ -151,6 +152,7 @@ func buildWorkload(p workloadMeta, spec *appv1.WorkloadSpec, seen BuildOptions) 
 		OwnAnnotations:          spec.WorkloadAnnotations,
 		ownsComponent:           p.ownsComponent,
 		Selector:                selector,
+		serviceSelector:         ofServices,
 		Strategy:                rolloutStrategy(spec),
 		MinReadySeconds:         ptr.Deref(spec.MinReadySeconds, p.minReadySeconds),
 		RevisionHistoryLimit:    spec.RevisionHistoryLimit,
@@ -193,6 +195,25 @@ func buildWorkload(p workloadMeta, spec *appv1.WorkloadSpec, seen BuildOptions) 
 		errs = append(errs, undeclaredPort(w, p.path.Child("podMonitor"))...)
 	}
 	return w, append(errs, inputErrors(&seen, p.path)...)
+}
+
+// selectors returns the selector of the pods, which that of the live object decides, and the selector of the Services, nil for that of the pods.
+func (p workloadMeta) selectors(seen BuildOptions) (ofPods, ofServices map[string]string) {
+	if seen.Foreign {
+		ofServices = p.selector
+	}
+	if seen.Selector != nil {
+		return seen.Selector, ofServices
+	}
+	return p.selector, ofServices
+}
+
+// selectorOfServices returns the selector of the Services.
+func (w *Workload) selectorOfServices() map[string]string {
+	if w.serviceSelector != nil {
+		return w.serviceSelector
+	}
+	return w.Selector
 }
 
 // inputErrors returns the errors of the size and of the defaults.

@@ -145,6 +145,9 @@ func childOfRow(t *testing.T, row *children.Type, c client.Client) Object {
 	if row.Routes {
 		child.LeadsTo = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
 	}
+	if _, service := child.Desired.(*corev1.Service); service || row.AboutPods {
+		child.AboutPodsOf = &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
+	}
 	if live := readBack(t, c, row); live != nil && (row.Scope != children.ScopeOurs || claim.IsManaged(live)) {
 		child.Live = live
 	}
@@ -312,7 +315,7 @@ func planOf(t *testing.T, e *Engine, req *Request, c client.Client, rows []*chil
 func TestClaimKnowsTheTypes(t *testing.T) {
 	for i := range children.Types {
 		row := &children.Types[i]
-		want := claim.Role{Auxiliary: row.Auxiliary, Prerequisite: row.Prerequisite, Routes: row.Routes}
+		want := claim.Role{Auxiliary: row.Auxiliary, Prerequisite: row.Prerequisite, Routes: row.Routes, AboutPods: row.AboutPods}
 		if got := claim.RoleOf(row.Object); got != want {
 			t.Errorf("%T is %+v, want %+v", row.Object, got, want)
 		}

@@ -98,6 +98,10 @@ type Object struct {
 	// LeadsTo is the object of the request, by type and name, that an Auxiliary object makes reachable. While the owner does not control
 	// it, the Auxiliary object stays unchanged: it would lead to an object of another owner.
 	LeadsTo client.Object
+	// AboutPodsOf is the object of the request, by type and name, whose pods an object selects, scales, restricts or scrapes. While that
+	// object exists, and the owner neither controls it nor takes it over in this run, an Auxiliary object stays unchanged: the pods are those of others.
+	// Any other object stays unchanged while the adoption of that object is withheld.
+	AboutPodsOf client.Object
 }
 
 // Outcome is the result for one object.

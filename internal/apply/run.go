@@ -3,7 +3,6 @@ package apply
 import (
 	"context"
 	"errors"
-	"reflect"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,14 +66,14 @@ type run struct {
 func (r *run) applyAll(ctx context.Context, t *trial) []error {
 	errs := make([]error, len(r.req.Objects))
 	missing := false // A prerequisite is not in place.
-	for _, i := range t.order {
+	for _, i := range r.orderAround(t.order) {
 		o, out := &r.req.Objects[i], &r.out.Objects[i]
 		switch {
 		case o.Auxiliary && t.withheld[i]:
 		case o.Auxiliary && r.req.Policy.AllOrNothing && Refused(t.err):
 			continue // The last applied spec is next, together with this object.
 		case o.Auxiliary:
-			errs[i] = r.applyAuxiliary(ctx, i, errs)
+			errs[i] = r.applyAuxiliary(ctx, i, t, errs)
 		case !t.withheld[i]:
 			errs[i] = r.applyOne(ctx, i, missing && !o.Independent)
 			out.Err = errs[i]
@@ -107,7 +106,8 @@ func (r *run) concludeRun(t *trial, err error) error {
 
 // concludeDryRun is concludeRun for a dry run. It withholds the parts of a request that would not be carried out as a whole: if a part is
 // refused, no new part is written; and no object is adopted, nor created for an owner that was not reconciled before. Objects around
-// the pods are written all the same unless they are adopted, or together with the last applied spec, which then is next.
+// the pods are written all the same unless they are adopted, or are about the pods of an object that is adopted, or together with the last
+// applied spec, which then is next.
 func (r *run) concludeDryRun(err error) error {
 	refused := r.req.Policy.AllOrNothing && Refused(err)
 	if refused {
@@ -123,15 +123,20 @@ func (r *run) concludeDryRun(err error) error {
 		out := &r.out.Objects[i]
 		auxiliary := out.Object.Auxiliary
 		out.NotWritten = Refused(err) || isForbidden(err)
-		out.Withheld = err != nil && (out.Adopted && out.Err == nil || auxiliary && refused ||
+		pods := r.findPodsTarget(i)
+		out.Withheld = err != nil && (out.Err == nil && (out.Adopted || pods != nil && pods.Adopted) || auxiliary && refused ||
 			!auxiliary && (refused || adopts && out.Action == Created && !r.req.Before.Existed))
 	}
 	return err
 }
 
 // applyAuxiliary is applyOne for an auxiliary object. Its error is an outdated view alone; another obstacle is in the outcome.
-func (r *run) applyAuxiliary(ctx context.Context, i int, errs []error) error {
+func (r *run) applyAuxiliary(ctx context.Context, i int, t *trial, errs []error) error {
 	out := &r.out.Objects[i]
+	if held := r.checkPodsTarget(i, t, errs); held != nil {
+		out.Err = r.withholdAuxiliary(ctx, i, held)
+		return nil
+	}
 	switch held, err := r.leadsElsewhere(i, errs); {
 	case held && r.mode == Write:
 		out.Err = err
@@ -150,17 +155,12 @@ func (r *run) applyAuxiliary(ctx context.Context, i int, errs []error) error {
 // leadsElsewhere reports whether an auxiliary object leads to another object that the owner does not control yet, and returns the
 // obstacle to that other object.
 func (r *run) leadsElsewhere(i int, errs []error) (bool, error) {
-	target := r.req.Objects[i].LeadsTo
-	if target == nil {
+	j := r.indexOf(r.req.Objects[i].LeadsTo)
+	if j < 0 {
 		return false, nil
 	}
-	for j := range r.out.Objects {
-		to := &r.out.Objects[j]
-		if reflect.TypeOf(to.Object.Desired) == reflect.TypeOf(target) && to.Object.Desired.GetName() == target.GetName() {
-			return to.Live == nil || !metav1.IsControlledBy(to.Live, r.req.Owner), errs[j]
-		}
-	}
-	return false, nil
+	to := &r.out.Objects[j]
+	return to.Live == nil || !metav1.IsControlledBy(to.Live, r.req.Owner), errs[j]
 }
 
 // applyOne plans one object and carries the plan out. The outcome has no action if nothing came of it.

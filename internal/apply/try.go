@@ -104,8 +104,8 @@ func (r *run) planAdoption(ctx context.Context, i int) (objectPlan, error) {
 	return p, err
 }
 
-// tryAdoption withholds the objects to adopt, and the objects to create for an owner that was not reconciled before,
-// if any object cannot be written, or an object of others has the name of an object around the pods. A single object is tried when it is taken over.
+// tryAdoption withholds the objects to adopt, the Service that would lead to pods to adopt, and the objects to create for an owner that was not reconciled
+// before, if any object cannot be written, or an object of others has the name of an object around the pods. A single object is tried when it is taken over.
 func (r *run) tryAdoption(ctx context.Context, t *trial, unplanned []error, news int) error {
 	errs := unplanned
 	if len(errs) == 0 && news > 1 {
@@ -127,7 +127,7 @@ func (r *run) tryAdoption(ctx context.Context, t *trial, unplanned []error, news
 	for i, made := range r.decided {
 		if made != nil && made.err == nil {
 			created := made.plan.action == Created && !r.req.Before.Existed && !r.req.Objects[i].Auxiliary
-			t.withheld[i] = made.plan.adoptsObject(r.req) || created || all && t.fresh[i]
+			t.withheld[i] = made.plan.adoptsObject(r.req) || created || all && t.fresh[i] || !r.req.Objects[i].Auxiliary && r.adoptsPodsOf(i)
 		}
 	}
 	return nil

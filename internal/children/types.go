@@ -72,8 +72,8 @@ type Type struct {
 	// Auxiliary is a type of objects around the pods: trouble with one of them is reported, and holds nothing else up.
 	Auxiliary bool
 	// Prerequisite is a type of objects that must be in place before the first pod. Routes is a type of objects that lead to the
-	// Service.
-	Prerequisite, Routes bool
+	// Service. AboutPods is a type of objects that scale, restrict or scrape the pods.
+	Prerequisite, Routes, AboutPods bool
 	// Trim removes from an object what no decision needs, before the cache keeps the rest of it whole. Nil removes nothing.
 	Trim func(client.Object)
 	// Reduce copies to an object that has the identity of another alone what decisions need of that one's spec and status, within
@@ -153,7 +153,7 @@ var Types = []Type{
 	{Object: &corev1.Pod{}, Role: RolePod, Scope: ScopeOurs, Reduce: reducePod, Wakes: podChanged()},
 	{
 		// The autoscalers of others count too, whatever features are in use: they decide the number of pods.
-		Object: &autoscalingv2.HorizontalPodAutoscaler{}, Role: RoleChild | RoleScaler, Scope: ScopeAll, Auxiliary: true,
+		Object: &autoscalingv2.HorizontalPodAutoscaler{}, Role: RoleChild | RoleScaler, Scope: ScopeAll, Auxiliary: true, AboutPods: true,
 		Trim: trimAutoscaler, Reduce: reduceAutoscaler, Wakes: scalingChanged(),
 	},
 	{
@@ -162,11 +162,11 @@ var Types = []Type{
 	},
 	{
 		Object: &networkingv1.NetworkPolicy{}, Role: RoleChild, Scope: ScopeOurs, Auxiliary: true, Features: []string{"networkPolicy"},
-		Prerequisite: true, Trim: dropStatusManagedFields,
+		Prerequisite: true, AboutPods: true, Trim: dropStatusManagedFields,
 	},
 	{
 		Object: &policyv1.PodDisruptionBudget{}, Role: RoleChild, Scope: ScopeOurs, Auxiliary: true, Features: []string{"disruptionBudget"},
-		Trim: trimBudget, Wakes: budgetChanged(),
+		AboutPods: true, Trim: trimBudget, Wakes: budgetChanged(),
 	},
 	{
 		Object: &networkingv1.Ingress{}, Role: RoleChild, Scope: ScopeOurs, Auxiliary: true, Features: []string{"ingress"},
@@ -180,7 +180,7 @@ var Types = []Type{
 	},
 	{
 		Object: &monitoringv1.PodMonitor{}, Role: RoleChild, Scope: ScopeOurs, Auxiliary: true, Custom: true, Features: []string{"podMonitor"},
-		Trim: dropStatusManagedFields, Wakes: monitorChanged(),
+		AboutPods: true, Trim: dropStatusManagedFields, Wakes: monitorChanged(),
 	},
 }
 

@@ -4,6 +4,7 @@ import (
 	"reflect"
 
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -12,17 +13,17 @@ import (
 )
 
 // Role is how the objects of a type depend on the others of an owner; see children.Type.
-type Role struct{ Auxiliary, Prerequisite, Routes bool }
+type Role struct{ Auxiliary, Prerequisite, Routes, AboutPods bool }
 
 // roles are the types of objects around the pods.
 var roles = map[reflect.Type]Role{
-	reflect.TypeFor[*autoscalingv2.HorizontalPodAutoscaler](): {Auxiliary: true},
+	reflect.TypeFor[*autoscalingv2.HorizontalPodAutoscaler](): {Auxiliary: true, AboutPods: true},
 	reflect.TypeFor[*corev1.ServiceAccount]():                 {Auxiliary: true, Prerequisite: true},
-	reflect.TypeFor[*networkingv1.NetworkPolicy]():            {Auxiliary: true, Prerequisite: true},
-	reflect.TypeFor[*policyv1.PodDisruptionBudget]():          {Auxiliary: true},
+	reflect.TypeFor[*networkingv1.NetworkPolicy]():            {Auxiliary: true, Prerequisite: true, AboutPods: true},
+	reflect.TypeFor[*policyv1.PodDisruptionBudget]():          {Auxiliary: true, AboutPods: true},
 	reflect.TypeFor[*networkingv1.Ingress]():                  {Auxiliary: true, Routes: true},
 	reflect.TypeFor[*gatewayv1.HTTPRoute]():                   {Auxiliary: true, Routes: true},
-	reflect.TypeFor[*monitoringv1.PodMonitor]():               {Auxiliary: true},
+	reflect.TypeFor[*monitoringv1.PodMonitor]():               {Auxiliary: true, AboutPods: true},
 }
 
 // RoleOf returns the role of an object's type.
@@ -69,7 +70,7 @@ func (c Children) Foresee(decide func(Pair) (Standing, string), serves func(Pair
 }
 
 // withholdDependents marks the objects that depend on others which are in the way or withheld: a new object with pods depends on its
-// prerequisites, a route on its Service.
+// prerequisites, a route on its Service, and an object about pods on the Deployment of its name that exists.
 func (c Children) withholdDependents(fates []Fate) {
 	missing := func(depends func(Pair) bool) bool {
 		for i, pair := range c {
@@ -81,11 +82,21 @@ func (c Children) withholdDependents(fates []Fate) {
 	}
 	first := missing(func(pair Pair) bool { return RoleOf(pair.Wanted).Prerequisite })
 	service := missing(func(pair Pair) bool { _, ok := pair.Wanted.(*corev1.Service); return ok })
+	ofOthers := func(name string) bool {
+		for i, pair := range c {
+			_, ok := pair.Wanted.(*appsv1.Deployment)
+			if ok && pair.Wanted.GetName() == name {
+				return !fates[i].Absent && (fates[i].InTheWay() || fates[i].Withheld)
+			}
+		}
+		return false
+	}
 	for i, pair := range c {
-		f := &fates[i]
+		f, role := &fates[i], RoleOf(pair.Wanted)
 		if f.InTheWay() {
 			continue
 		}
-		f.Withheld = f.Withheld || first && f.Absent && PodLabels(pair.Wanted) != nil || service && RoleOf(pair.Wanted).Routes
+		f.Withheld = f.Withheld || first && f.Absent && PodLabels(pair.Wanted) != nil || service && role.Routes ||
+			role.AboutPods && ofOthers(pair.Wanted.GetName())
 	}
 }

@@ -80,7 +80,7 @@ func Observe(ctx context.Context, r *workload.Reconciler, in *workload.Input) (*
 	if seen.Pods, err = workload.ListPods(ctx, r.Client, cm, live.Name, seen.Selector()); err != nil {
 		return nil, err
 	}
-	return seen.WithObject(live), nil
+	return seen.WithOwnership(r.Client.Scheme(), in, live).WithObject(live), nil
 }
 
 // lostPods returns the number of pods of a StatefulSet that was deleted without them, nil if there is none: as this operator has seen it, or else, after
@@ -334,7 +334,7 @@ func (db *database) buildRequest(ctx context.Context, seen view, w *resource.Wor
 	for _, obj := range w.Objects() {
 		child := apply.Object{Desired: obj, Live: seen.Observed.LiveObject(obj), StatedLabels: w.StatedLabels(obj)}
 		switch _, set := obj.(*appsv1.StatefulSet); {
-		case !set && obj.GetName() == db.withoutService:
+		case !set && (obj.GetName() == db.withoutService || seen.LeavesService(db.cm, obj)):
 		case set && startable:
 			child.Replace = grows
 			if child.Live == nil {

@@ -155,6 +155,14 @@ func TestDatabaseRequest(t *testing.T) {
 			none: true, check: true, change: func(db *testDatabase) { db.in.Paused = true },
 			want: []string{"StatefulSet db", "Service db-headless", "Service db"},
 		},
+		"the StatefulSet is of others": {
+			change: func(db *testDatabase) {
+				set := db.seen.StatefulSet()
+				set.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Other", Name: "other", UID: "o", Controller: ptr.To(true)}}
+				db.seen = viewOf(db.seen.WithOwnership(db.r.Client.Scheme(), db.in, set))
+			},
+			want: []string{"StatefulSet db"},
+		},
 		"of an earlier name": {
 			check: true, claims: []corev1.PersistentVolumeClaim{unguarded(claimOf(built, 0, "1Gi"))}, change: func(db *testDatabase) { db.previous = true },
 			want: []string{"StatefulSet db", "Service db-headless I", "Service db I"},

@@ -24,11 +24,14 @@ import (
 // Each object around the pods is optional: trouble with it is reported, and neither the pods nor the other objects wait for it.
 // An account and a policy are there before the first pod, though.
 
-// childOf returns a wanted object as a child of the engine's.
-func (r *Reconciler) childOf(ctx context.Context, in *Input, obj client.Object, seen *Observed) (apply.Object, error) {
+// childOf returns a wanted object as a child of the engine's. pods is the Deployment whose pods objects are about.
+func (r *Reconciler) childOf(ctx context.Context, in *Input, obj client.Object, pods *appsv1.Deployment, seen *Observed) (apply.Object, error) {
 	_, deployment := obj.(*appsv1.Deployment)
 	child := apply.Object{Desired: obj, Independent: !deployment}
 	row := children.TypeOf(obj)
+	if _, service := obj.(*corev1.Service); service || row.AboutPods {
+		child.AboutPodsOf = pods
+	}
 	if !row.Auxiliary {
 		child.Live = seen.LiveObject(obj)
 		return child, nil

@@ -212,15 +212,15 @@ func jobFailure(job *batchv1.Job) string {
 	return messageJobCommand
 }
 
-// startsRollout reports whether the present spec changes the pods, or no pods exist yet. A foreign Deployment that the owner does not adopt
-// blocks the spec, so the spec releases nothing.
+// startsRollout reports whether the present spec changes the pods, or no pods exist yet. A foreign Deployment that the owner does not adopt,
+// or cannot adopt, blocks the spec, so the spec releases nothing.
 func (c decider) startsRollout(present *builtSpec) bool {
 	live := c.seen.Deployment()
 	switch {
 	case live == nil:
 		return c.releasesAnew(present)
 	case !c.seen.isOwned(c.in.Owner):
-		return c.in.adoptsObjects()
+		return c.in.adoptsObjects() && c.seen.taken == nil
 	}
 	recorded, err := c.inputsInForce(live)
 	if err == nil && recorded.Refresh != present.inputs.Refresh {

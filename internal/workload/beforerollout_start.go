@@ -15,7 +15,7 @@ import (
 )
 
 // startJob creates the Job of a decision, unless another Job of the resource, or a pod of such a Job, is there that has not ended, or what
-// the pod needs first could not be applied. Both are read from the API server: the cache may lack what another manager has created. The
+// the pod needs first could not be applied, or the Deployment could not be adopted. Jobs and pods are read from the API server: the cache may lack what another manager has created. The
 // oldest finished Jobs are deleted.
 func (r *Reconciler) startJob(ctx context.Context, in *Input, job *jobDecision, before *ApplyResult) *ApplyResult {
 	seen := before.Seen
@@ -30,6 +30,9 @@ func (r *Reconciler) startJob(ctx context.Context, in *Input, job *jobDecision, 
 		return FailApply(seen, &reconciler.WaitingError{
 			Reason: appv1.ReasonBeforeRollout, Message: fmt.Sprintf(messageJobWaits, job.name, waitsFor), RetryAfter: jobAgain,
 		})
+	}
+	if err := r.tryAdoption(ctx, in, seen, job); err != nil {
+		return FailApply(seen, err)
 	}
 	for _, old := range finished[min(len(finished), jobsKept-1):] {
 		if err := r.Engine.Discard(ctx, &old); err != nil {

@@ -47,9 +47,19 @@ func (j *Journal) Note(out *apply.Outcome) {
 	}
 }
 
-// noteJob notes the Job that a rollout waits for.
-func (j *Journal) noteJob(name string) {
-	j.Note(&apply.Outcome{Change: apply.Change{Kind: "Job", Name: name, Action: apply.Created}})
+// size returns the number of the outcomes.
+func (j *Journal) size() int {
+	if j == nil {
+		return 0
+	}
+	return len(j.outcomes)
+}
+
+// noteJob notes the Job that a rollout waits for, before the outcomes from a number on, which are those of the rollout.
+func (j *Journal) noteJob(before int, name string) {
+	if j != nil {
+		j.outcomes = slices.Insert(j.outcomes, before, apply.Outcome{Change: apply.Change{Kind: "Job", Name: name, Action: apply.Created}})
+	}
 }
 
 // deletedKinds returns the kinds of the objects that the plan deletes.

@@ -81,7 +81,7 @@ func (r *Reconciler) Observe(ctx context.Context, in *Input) (*Observed, error) 
 		}
 		seen.Pods, seen.canary.pods = splitPods(seen.Pods, seen.canary.name)
 		seen.unlabelled = r.observeUnlabelled(ctx, in, seen, live)
-		seen = seen.WithObject(live)
+		seen = seen.WithOwnership(r.Client.Scheme(), in, live).WithObject(live)
 	}
 	if seen.canary.object != nil {
 		seen = seen.withCanary(seen.canary.object)

@@ -27,6 +27,10 @@ type Observed struct {
 	Verdict health.Verdict
 	// Object is the workload object: a Deployment, or the StatefulSet of a database. It is nil if there is none.
 	Object client.Object
+	// taken is why the owner cannot have the live workload object, nil if it controls or adopts it. foreign is true for an object of others: another
+	// owner controls it, or nothing does and nothing shows that the operator has applied it for the kind. serviceForeign is true for a live Service that the owner does not control.
+	taken                   error
+	foreign, serviceForeign bool
 	// Pods are the pods of the workload object that the cache has. unlabelled are further pods, for their causes alone.
 	Pods       []corev1.Pod
 	unlabelled unlabelledPods
@@ -151,12 +155,9 @@ func (o *Observed) otherAutoscaler() bool { return o.Data == nil && o.Autoscaler
 // buildOptions returns the build options for the live workload object. An autoscaler takes over the present number of pods: a new
 // object that states no number begins with one pod.
 func (o *Observed) buildOptions(inputs resource.BuildInputs, serving *appv1.ServingSpec) resource.BuildOptions {
-	lost, selector := o.lostReplicas(), o.Selector()
-	if o.Object == nil && o.Remembered.Known {
-		selector = o.Remembered.record.selector
-	}
+	lost := o.lostReplicas()
 	return resource.BuildOptions{
-		Selector: selector, Inputs: inputs, Autoscaled: o.Scaled && (o.Object != nil || lost != nil), LostReplicas: lost,
+		Selector: o.selectorToBuild(), Foreign: o.foreign && !o.serviceForeign, Inputs: inputs, Autoscaled: o.Scaled && (o.Object != nil || lost != nil), LostReplicas: lost,
 		OtherAutoscaler: o.otherAutoscaler(), Sizes: o.sizes, LiveReplicas: o.liveReplicas(), Serving: serving,
 	}
 }

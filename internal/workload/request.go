@@ -48,8 +48,13 @@ func (r *Reconciler) newApplyRequest(ctx context.Context, in *Input, w *resource
 	req = NewRequest(in)
 	req.Policy.DefaultLabels = w.DefaultLabels
 	var wanted []client.Object
+	pods := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: in.Name}}
 	for _, obj := range w.Objects() {
-		child, err := r.childOf(ctx, in, obj, seen)
+		if seen.LeavesService(in.Owner, obj) {
+			wanted = append(wanted, obj)
+			continue
+		}
+		child, err := r.childOf(ctx, in, obj, pods, seen)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -138,7 +143,7 @@ func (r *Reconciler) ApplyDeployment(ctx context.Context, in *Input, seen *Obser
 	if err != nil {
 		return FailApply(seen, err)
 	}
-	how.limitRequest(w, req)
+	how.limitRequest(w, req, seen.Object != nil && !seen.isOwned(in.Owner))
 	addCanary(req, seen, &how.canary)
 	headless := RefuseHeadlessChange(in, r.Client.Scheme(), req, seen.Service)
 	if err := r.refuseRestart(ctx, in, w, seen, req); err != nil {
@@ -161,13 +166,20 @@ func (r *Reconciler) ApplyDeployment(ctx context.Context, in *Input, seen *Obser
 	if refused != nil {
 		return refused
 	}
+	dropped, undropped, err := r.dropForeignScaler(ctx, in, seen)
+	if err != nil {
+		return FailApply(seen, err)
+	}
 	adopts := AdoptsObject(req)
 	done, err := r.RunFreed(ctx, in, w, req, freed)
 	if err == nil {
 		seen = seen.withoutPruned(req.Prune)
 	}
 	out := NewApplyResult(seen, &done, grace)
-	out.Changes = []apply.ChangeSet{append(freed, done.Changes()...)}
+	out.Changes = []apply.ChangeSet{slices.Concat(freed, dropped, done.Changes())}
+	if undropped != nil {
+		out.troubles = append(out.troubles, undropped)
+	}
 	if out.canaryWithheld && err == nil {
 		err = missingPrerequisite(out.auxiliary)
 	}
@@ -184,8 +196,8 @@ func (r *Reconciler) RunRequest(ctx context.Context, req *apply.Request, mode ap
 	return done, err
 }
 
-// limitRequest changes a new request to a part of a workload.
-func (how *How) limitRequest(w *resource.Workload, req *apply.Request) {
+// limitRequest changes a new request to a part of a workload. unowned is true while the owner does not control the live workload object.
+func (how *How) limitRequest(w *resource.Workload, req *apply.Request, unowned bool) {
 	req.Policy.AllOrNothing = how.Whole
 	if how.Earlier {
 		stays := how.staysNextToEarlier(w, req)
@@ -195,7 +207,9 @@ func (how *How) limitRequest(w *resource.Workload, req *apply.Request) {
 		req.Objects = slices.DeleteFunc(req.Objects, func(c apply.Object) bool { return c.Independent })
 	}
 	if how.Prerequisites {
-		req.Objects = slices.DeleteFunc(req.Objects, func(c apply.Object) bool { return !c.Prerequisite })
+		req.Objects = slices.DeleteFunc(req.Objects, func(c apply.Object) bool {
+			return !c.Prerequisite || unowned && c.AboutPodsOf != nil // Its pods are not the owner's before the adoption.
+		})
 	}
 }
 

@@ -216,7 +216,11 @@ func (r *Reconciler) FreeNodePorts(
 		return nil, nil, nil
 	}
 	wanted := serviceOf(w)
-	if wanted == nil {
+	isWanted := func(c apply.Object) bool {
+		_, ok := c.Desired.(*corev1.Service)
+		return ok && c.Desired.GetName() == w.ServiceName
+	}
+	if wanted == nil || !slices.ContainsFunc(req.Objects, isWanted) { // A later request has the Service.
 		return nil, nil, nil
 	}
 	prune := r.servicesInTheWay(in, seen, wanted)
@@ -307,8 +311,10 @@ func (r *Reconciler) RunFreed(ctx context.Context, in *Input, w *resource.Worklo
 		return done, err
 	}
 	memory := freedPorts{}
-	if reason, _ := reconciler.ReasonAndMessageOf(done.Refusal); done.Refusal != nil && reason != appv1.ReasonNodePortTaken {
-		memory = freedPorts{service: describeService(in, serviceOf(w)), until: r.Clock.Now().Add(freedAgain), err: done.Refusal}
+	if done.Refusal != nil {
+		if reason, _ := reconciler.ReasonAndMessageOf(done.Refusal); reason != appv1.ReasonNodePortTaken {
+			memory = freedPorts{service: describeService(in, serviceOf(w)), until: r.Clock.Now().Add(freedAgain), err: done.Refusal}
+		}
 	}
 	r.Records.rememberFreed(in.Key(), in.Owner.GetUID(), memory)
 	return done, err

@@ -116,12 +116,12 @@ func (r *Reconciler) ReconcileObserved(ctx context.Context, in *Input, observed 
 	if err != nil {
 		return Result{Status: in.Before, Seen: observed}, err
 	}
-	if want.job.spec != nil {
-		r.Journal.noteJob(want.job.name)
-	}
-	done := &ApplyResult{Seen: seen}
+	before, done := r.Journal.size(), &ApplyResult{Seen: seen}
 	if want.workload != nil {
 		done = applyWorkload(ctx, in, seen, want.workload, want.how)
+	}
+	if want.job.spec != nil && (done.Err == nil || seen.Deployment() == nil || seen.isOwned(in.Owner)) { // See tryAdoption.
+		r.Journal.noteJob(before, want.job.name)
 	}
 	if next, ok := r.newDecider(in, done.Seen).afterRefusal(want, done); ok {
 		r.rememberDecision(ctx, in, next)

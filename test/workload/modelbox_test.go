@@ -6,9 +6,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1 "huolala.cn/app-operator/api/v1"
@@ -207,6 +213,7 @@ func TestOneName(t *testing.T) {
 			// Not even an adoption takes what another resource controls.
 			second.SetAnnotations(map[string]string{appv1.AnnotationAdopt: "true"})
 			specOf(second).Image = "nginx:1.17.0"
+			askAround(t, second)
 			plane.Create(t, second)
 			plane.Stands(t, second, "Ready=False/ResourceExists", "Stalled=True/ResourceExists", "Reconciling=False")
 			harness.Says(t, second, "Stalled", "Deployment web exists and is owned by "+kind+" web")
@@ -217,6 +224,11 @@ func TestOneName(t *testing.T) {
 			}
 			if diff := cmp.Diff(s.Spec, read(t, service(first)).Spec); diff != "" {
 				t.Errorf("the Service (-before +after):\n%s", diff)
+			}
+			for _, obj := range []client.Object{&autoscalingv2.HorizontalPodAutoscaler{}, &networkingv1.NetworkPolicy{}, &policyv1.PodDisruptionBudget{}} {
+				if err := plane.Client.Get(t.Context(), client.ObjectKeyFromObject(d), obj); !apierrors.IsNotFound(err) {
+					t.Errorf("%T next to a Deployment of another resource: %v", obj, err)
+				}
 			}
 			if writes := m.Requests.Writes(); writes["patch deployments"] != 0 || writes["patch services"] != 0 {
 				t.Errorf("writes: %v", writes)
@@ -234,5 +246,24 @@ func TestOneName(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// askAround has a resource ask for objects about its pods.
+func askAround(t *testing.T, obj harness.Resource) {
+	t.Helper()
+	asked := appv1.ServingSpec{
+		Autoscaling:      &appv1.AutoscalingSpec{MinReplicas: ptr.To[int32](2), MaxReplicas: 4},
+		NetworkPolicy:    &appv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{}},
+		DisruptionBudget: &appv1.DisruptionBudgetSpec{MaxUnavailable: ptr.To(intstr.FromInt32(1))},
+	}
+	specOf(obj).Resources = corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}
+	switch obj := obj.(type) {
+	case *appv1.App:
+		obj.Spec.ServingSpec = asked
+	case *appv1.ModelBox:
+		obj.Spec.ServingSpec = asked
+	default:
+		t.Fatalf("%T has no objects around its pods", obj)
 	}
 }
