@@ -69,6 +69,19 @@ func TestNoCommandWithoutAnAdoption(t *testing.T) {
 	})
 }
 
+// allocateNodePort has the API server refuse the node port of the Service "new" while the Service "old" exists.
+func (w *world) allocateNodePort() {
+	w.fail = func(verb string, obj client.Object) error {
+		old := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "old"}}
+		service, ok := obj.(*corev1.Service)
+		if !ok || service.Name != "new" || len(service.Spec.Ports) == 0 || service.Spec.Ports[0].NodePort == 0 || !w.read(old) {
+			return nil
+		}
+		taken := field.Invalid(field.NewPath("spec", "ports").Index(0).Child("nodePort"), 30080, "provided port is already allocated")
+		return apierrors.NewInvalid(schema.GroupKind{Kind: "Service"}, service.Name, field.ErrorList{taken})
+	}
+}
+
 // TestCommandWithTakenNodePorts has a Service of another name take over the node port of the former one together with the adoption of a Deployment: the command
 // runs although the port is taken as yet, and the former Service stays until then.
 func TestCommandWithTakenNodePorts(t *testing.T) {
@@ -76,15 +89,7 @@ func TestCommandWithTakenNodePorts(t *testing.T) {
 		ports := `[{"name":"http","port":80,"nodePort":30080}]`
 		spec := flowSpec(name, "nginx:1", ports)
 		w := newWorld(t, newStored(t, kindNamed(t, name), withField(spec, `"service":{"name":"old","type":"NodePort"}`)))
-		w.fail = func(verb string, obj client.Object) error {
-			old := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "old"}}
-			service, ok := obj.(*corev1.Service)
-			if !ok || service.Name != "new" || len(service.Spec.Ports) == 0 || service.Spec.Ports[0].NodePort == 0 || !w.read(old) {
-				return nil
-			}
-			taken := field.Invalid(field.NewPath("spec", "ports").Index(0).Child("nodePort"), 30080, "provided port is already allocated")
-			return apierrors.NewInvalid(schema.GroupKind{Kind: "Service"}, service.Name, field.ErrorList{taken})
-		}
+		w.allocateNodePort()
 		w.settle(name)
 		w.remove(w.deployment())
 		w.create(newDeploymentOfOthers(""))
@@ -102,6 +107,32 @@ func TestCommandWithTakenNodePorts(t *testing.T) {
 		w.settle(name)
 		if !w.read(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "new"}}) || w.image() != "nginx:2" {
 			t.Errorf("there is no Service, or the Deployment runs %s", w.image())
+		}
+	})
+}
+
+// TestForeignPodsLeaveNodePorts gives a Service another name after another controller has taken the Deployment over: the former Service keeps the node port, as the
+// new one leads to no pod.
+func TestForeignPodsLeaveNodePorts(t *testing.T) {
+	forNames(t, heldKinds(), func(t *testing.T, name string) {
+		spec := flowSpec(name, "nginx:1", `[{"name":"http","port":80,"nodePort":30080}]`)
+		w := newWorld(t, newStored(t, kindNamed(t, name), withField(spec, `"service":{"name":"old","type":"NodePort"}`)))
+		w.allocateNodePort()
+		w.settle(name)
+		d := w.deployment()
+		d.OwnerReferences = controlledBy("web", "Other", "other", "7").OwnerReferences
+		w.update(d)
+		w.setSpec(name, withField(spec, `"service":{"name":"new","type":"NodePort"}`))
+		w.settle(name)
+		if !w.read(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "old"}}) {
+			t.Error("the former Service is gone")
+		}
+		w.stands("renamed", name, "Stalled=True/ResourceExists")
+		w.remove(w.deployment())
+		w.settle(name)
+		w.settle(name)
+		if !w.read(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "new"}}) {
+			t.Error("with a Deployment of the owner, there is no new Service")
 		}
 	})
 }

@@ -26,7 +26,7 @@ func buildService(w *Workload) *corev1.Service {
 		Spec: corev1.ServiceSpec{
 			Type:                  w.Access.Type,
 			ClusterIP:             w.Access.ClusterIP,
-			Selector:              w.selectorOfServices(),
+			Selector:              w.serviceSelector,
 			Ports:                 slices.Clone(w.Ports),
 			LoadBalancerClass:     w.Access.LoadBalancerClass,
 			ExternalTrafficPolicy: w.Access.ExternalTrafficPolicy,

@@ -62,7 +62,7 @@ func buildHeadless(w *Workload) *corev1.Service {
 		Spec: corev1.ServiceSpec{
 			Type:                     corev1.ServiceTypeClusterIP,
 			ClusterIP:                corev1.ClusterIPNone,
-			Selector:                 w.selectorOfServices(),
+			Selector:                 w.headlessSelector,
 			Ports:                    append([]corev1.ServicePort(nil), w.Ports...),
 			PublishNotReadyAddresses: true,
 		},

@@ -40,8 +40,9 @@ type Workload struct {
 	Recorded bool
 	// Selector selects the pods. As a selector is immutable, a live selector is kept.
 	Selector map[string]string
-	// serviceSelector is the selector of the Services next to a workload object of others, nil for Selector.
-	serviceSelector map[string]string
+	// serviceSelector and headlessSelector are the selectors of the Service and of the headless Service. They differ from Selector next to a workload object of
+	// others.
+	serviceSelector, headlessSelector map[string]string
 	// Replicas is the desired number of pods, nil if the spec states none or an autoscaler decides. With nil, the API server
 	// defaults a new object to 1, and a live object keeps its number.
 	Replicas *int32
@@ -91,8 +92,9 @@ type Workload struct {
 type BuildOptions struct {
 	// Selector is the selector of the live workload object, nil without a live object.
 	Selector map[string]string
-	// Foreign is true if the live workload object belongs to others: the Services have the selector of the kind, and lead to none of its pods.
-	Foreign bool
+	// Foreign is true if the live workload object belongs to others: the Services have the selector of the kind, and lead to none of its pods. ForeignService is
+	// true if the live Service belongs to others, too: it is compared as an adoption of both would leave it.
+	Foreign, ForeignService bool
 	// Inputs shape the pod template in addition to the spec; see ChooseInputs.
 	Inputs BuildInputs
 	// LostReplicas is the number of pods of a StatefulSet that was deleted without its pods and is created again; nil for any other object.
@@ -140,7 +142,7 @@ type workloadMeta struct {
 // defaults.
 func buildWorkload(p workloadMeta, spec *appv1.WorkloadSpec, seen BuildOptions) (*Workload, field.ErrorList) {
 	p.container = cmp.Or(spec.ContainerName, p.container)
-	selector, ofServices := p.selectors(seen)
+	selector, ofService, ofHeadless := p.selectors(seen)
 	w := &Workload{
 		Name:                    p.name,
 		Namespace:               p.namespace,
@@ -152,7 +154,8 @@ func buildWorkload(p workloadMeta, spec *appv1.WorkloadSpec, seen BuildOptions) 
 		OwnAnnotations:          spec.WorkloadAnnotations,
 		ownsComponent:           p.ownsComponent,
 		Selector:                selector,
-		serviceSelector:         ofServices,
+		serviceSelector:         ofService,
+		headlessSelector:        ofHeadless,
 		Strategy:                rolloutStrategy(spec),
 		MinReadySeconds:         ptr.Deref(spec.MinReadySeconds, p.minReadySeconds),
 		RevisionHistoryLimit:    spec.RevisionHistoryLimit,
@@ -197,23 +200,19 @@ func buildWorkload(p workloadMeta, spec *appv1.WorkloadSpec, seen BuildOptions) 
 	return w, append(errs, inputErrors(&seen, p.path)...)
 }
 
-// selectors returns the selector of the pods, which that of the live object decides, and the selector of the Services, nil for that of the pods.
-func (p workloadMeta) selectors(seen BuildOptions) (ofPods, ofServices map[string]string) {
+// selectors returns the selector of the pods, which that of the live object decides, and those of the Service and the headless Service.
+func (p workloadMeta) selectors(seen BuildOptions) (ofPods, ofService, ofHeadless map[string]string) {
+	if ofPods = seen.Selector; ofPods == nil {
+		ofPods = p.selector
+	}
+	ofService, ofHeadless = ofPods, ofPods
 	if seen.Foreign {
-		ofServices = p.selector
+		ofHeadless = p.selector
 	}
-	if seen.Selector != nil {
-		return seen.Selector, ofServices
+	if seen.Foreign && !seen.ForeignService {
+		ofService = p.selector
 	}
-	return p.selector, ofServices
-}
-
-// selectorOfServices returns the selector of the Services.
-func (w *Workload) selectorOfServices() map[string]string {
-	if w.serviceSelector != nil {
-		return w.serviceSelector
-	}
-	return w.Selector
+	return ofPods, ofService, ofHeadless
 }
 
 // inputErrors returns the errors of the size and of the defaults.

@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"maps"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,6 +34,36 @@ func TestLabelsOfOneObject(t *testing.T) {
 		}
 		if headless := buildHeadless(w); headless.Labels["own"] != "" || w.StatedLabels(headless) != nil || w.Labels[appv1.LabelName] != "web" {
 			t.Errorf("another object has the labels: %v, %v", headless.Labels, w.Labels)
+		}
+	}
+}
+
+// TestSelectorsOfServices builds the Services of a database whose name another StatefulSet has: they lead to none of its pods, but for a Service of others, which an
+// adoption would take over together with the StatefulSet.
+func TestSelectorsOfServices(t *testing.T) {
+	live := map[string]string{"a": "b"}
+	for name, c := range map[string]struct {
+		seen               BuildOptions
+		live, headlessLive bool
+	}{
+		"of the owner":                      {BuildOptions{Selector: live}, true, true},
+		"of others":                         {BuildOptions{Selector: live, Foreign: true}, false, false},
+		"of others, the Service":            {BuildOptions{Selector: live, Foreign: true, ForeignService: true}, true, false},
+		"of the owner, and not the Service": {BuildOptions{Selector: live, ForeignService: true}, true, true},
+	} {
+		cm := &appv1.CloudManager{}
+		cm.Name, cm.Namespace = "office", "shop"
+		c.seen.Inputs = BuildInputs{Rendering: RenderingLatest}
+		w, _ := CloudManagerDatabase(cm, c.seen)
+		service, headless := buildService(w), buildHeadless(w)
+		if got := maps.Equal(service.Spec.Selector, live); got != c.live {
+			t.Errorf("%s: the Service selects %v", name, service.Spec.Selector)
+		}
+		if got := maps.Equal(headless.Spec.Selector, live); got != c.headlessLive {
+			t.Errorf("%s: the headless Service selects %v", name, headless.Spec.Selector)
+		}
+		if !maps.Equal(w.Selector, live) {
+			t.Errorf("%s: the selector is %v", name, w.Selector)
 		}
 	}
 }

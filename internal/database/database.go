@@ -331,6 +331,7 @@ func (db *database) buildRequest(ctx context.Context, seen view, w *resource.Wor
 	}
 	// A StatefulSet with more claims than can be listed stays as it is.
 	startable := unlisted == nil && (seen.ownSet() != nil || recreatable)
+	pods := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: db.in.Name}}
 	for _, obj := range w.Objects() {
 		child := apply.Object{Desired: obj, Live: seen.Observed.LiveObject(obj), StatedLabels: w.StatedLabels(obj)}
 		switch _, set := obj.(*appsv1.StatefulSet); {
@@ -342,7 +343,7 @@ func (db *database) buildRequest(ctx context.Context, seen view, w *resource.Wor
 			}
 			req.Objects = append(append(req.Objects, claims...), child)
 		case !set && !how.Alone:
-			child.Independent = remains
+			child.Independent, child.AboutPodsOf = remains, pods
 			req.Objects = append(req.Objects, child)
 		}
 	}

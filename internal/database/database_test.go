@@ -183,6 +183,9 @@ func TestDatabaseRequest(t *testing.T) {
 		if got := childrenOf(req); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+		if req != nil && slices.ContainsFunc(req.Objects, isServiceOfNoPods) {
+			t.Errorf("%s: a Service is not written with the StatefulSet whose pods it selects", name)
+		}
 		reason := ""
 		if err != nil {
 			reason, _ = reconciler.ReasonAndMessageOf(err)
@@ -191,6 +194,13 @@ func TestDatabaseRequest(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, c.reason)
 		}
 	}
+}
+
+// isServiceOfNoPods reports whether an object is a Service that does not name the database's StatefulSet.
+func isServiceOfNoPods(o apply.Object) bool {
+	_, ok := o.Desired.(*corev1.Service)
+	set, names := o.AboutPodsOf.(*appsv1.StatefulSet)
+	return ok && (!names || set.Name != "db")
 }
 
 // TestGrowthWaitsForTheSecret checks that volumes do not grow while a StatefulSet could not be recreated for want of the password: the StatefulSet

@@ -68,8 +68,8 @@ func TestStartsAreLookedUpOnce(t *testing.T) {
 func TestNothingToHideIsCheap(t *testing.T) {
 	words := []string{strings.Repeat("x", MaxAnswer)}
 	for name, run := range map[string]func(){
-		"no private values": func() { hideValues(words, nil) },
-		"no words":          func() { hideValues([]string{"", ""}, []string{private}) },
+		"no private values": func() { hideValues(words, make([]bool, len(words)), nil) },
+		"no words":          func() { hideValues([]string{"", ""}, make([]bool, 2), []string{private}) },
 		"no parts": func() {
 			privateValues(foreignLimits, withContainer(corev1.Container{Name: "web", Args: []string{private}}))
 		},
@@ -117,5 +117,43 @@ func TestValuesOfPods(t *testing.T) {
 		if got, want := RedactForeign("it fails at "+c.value, pod), "it fails at "+messageValueHidden; got != want {
 			t.Errorf("%s: %.200s", name, got)
 		}
+	}
+}
+
+// TestWholeWordsKeepTheirEnd has words that end like words that were cut, and a value that begins like the last of them: words that were not cut stay, however many
+// there are.
+func TestWholeWordsKeepTheirEnd(t *testing.T) {
+	d := withContainer(corev1.Container{Args: []string{"production-db"}})
+	const words = `denied: [{"env":"prod"}]`
+	if got := RedactText(words, d); got != words {
+		t.Errorf("got %s", got)
+	}
+	if got := RedactForeign(words, d); got != words {
+		t.Errorf("foreign: got %s", got)
+	}
+	if got := RedactText(strings.Repeat("x", MaxAnswer-len("prod"))+"production-db", d); strings.Contains(got, "prod") {
+		t.Errorf("cut words end with %s", got[len(got)-40:])
+	}
+}
+
+// TestBackslashBeforeTheEnd cuts words after a backslash: the value that is open there is found.
+func TestBackslashBeforeTheEnd(t *testing.T) {
+	if got := cutWords(`value: "a\\"b`, len(`value: "a\`)); got != `value: "a`+openEnd {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestSecretsOfTwoStates has the values of a Secret before and after a change: equal values count once.
+func TestSecretsOfTwoStates(t *testing.T) {
+	secret := &corev1.Secret{Data: map[string][]byte{}}
+	for i := range maxSecretValues {
+		secret.Data[fmt.Sprint(i)] = fmt.Appendf(nil, "value-%d", i)
+	}
+	if got := RedactText("refused", secret, secret.DeepCopy()); got != "refused" {
+		t.Errorf("got %s", got)
+	}
+	secret.Data["more"] = []byte("one more")
+	if got := RedactText("refused", secret, secret.DeepCopy()); got == "refused" {
+		t.Error("there is no limit")
 	}
 }

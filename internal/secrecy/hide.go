@@ -10,10 +10,10 @@ import (
 const wholeText = 1 << 30
 
 // hideValues returns texts without private values: each run of bytes that overlapping values cover becomes messageValueHidden. From a long value on, whose
-// end may be cut off, nothing of its text is shown. At the end of a text that is cut, the beginning of a value is hidden. Each start of a value is looked up
+// end may be cut off, nothing of its text is shown. At the end of each text that was cut, the beginning of a value is hidden. Each start of a value is looked up
 // once in an index of the texts. So the work grows with the length of the values, and with maxPrefix times that of the texts: as the starts differ, one of
 // each length is at a place at most. What replaces a value is not searched for another one: words would grow with each value that this text has in it.
-func hideValues(texts, private []string) []string {
+func hideValues(texts []string, cut []bool, private []string) []string {
 	joined := strings.Join(texts, "\x00")
 	if len(private) == 0 || strings.Trim(joined, "\x00") == "" {
 		return texts
@@ -26,7 +26,8 @@ func hideValues(texts, private []string) []string {
 	}
 	hidden, begin := make([]string, len(texts)), 0
 	for i, text := range texts {
-		if words, mayBeCut := strings.CutSuffix(text, openEnd); mayBeCut {
+		if cut[i] {
+			words := strings.TrimSuffix(text, openEnd)
 			if at := beginningAt(words, private); at < len(words) {
 				covered[begin+at] = max(covered[begin+at], len(words)-at)
 			}

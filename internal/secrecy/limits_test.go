@@ -175,7 +175,7 @@ func TestOverlappingValues(t *testing.T) {
 			t.Errorf("%.40s: %.100s", words, got)
 		}
 	}
-	if got := hideValues([]string{"abcd", "efgh", "", "ijkl"}, []string{"efgh", "abcd\x00ef"}); !slices.Equal(got, []string{messageValueHidden, messageValueHidden, "", "ijkl"}) {
+	if got := hideValues([]string{"abcd", "efgh", "", "ijkl"}, make([]bool, 4), []string{"efgh", "abcd\x00ef"}); !slices.Equal(got, []string{messageValueHidden, messageValueHidden, "", "ijkl"}) {
 		t.Errorf("%q", got)
 	}
 }

@@ -72,10 +72,10 @@ func RedactForeign(words string, object Object) string {
 	if !few {
 		return messageManyValues
 	}
-	return redactPrivate([]string{cutWords(words, maxForeignWords)}, private)[0]
+	return redactPrivate([]string{cutWords(words, maxForeignWords)}, []bool{len(words) > maxForeignWords}, private)[0]
 }
 
-// openEnd closes a value that is open at the end of words that are cut, so that the value is found. Words that end with it may be cut within a value.
+// openEnd closes a value that is open at the end of words that are cut, so that the value is found.
 const openEnd = `"}]`
 
 // beginningAt returns where the longest beginning of a value at the end of words begins, their length for none. A beginning that is longer than maxPrefix has
@@ -141,7 +141,7 @@ func newRedaction(objects []Object) *redaction {
 // redactTexts returns texts without private values. A text with a value of a Secret is withheld. Of each text MaxAnswer is read at most, and of all of them
 // a number of bytes; a text that is not within it is not shown.
 func (r *redaction) redactTexts(texts []string, most int) []string {
-	read, instead := make([]string, len(texts)), make([]string, len(texts))
+	read, cut, instead := make([]string, len(texts)), make([]bool, len(texts)), make([]string, len(texts))
 	for i, text := range texts {
 		room := min(most, MaxAnswer)
 		switch {
@@ -153,24 +153,24 @@ func (r *redaction) redactTexts(texts []string, most int) []string {
 		case hasSecret(text[:min(len(text), room+maxPrefix)], r.secrets):
 			instead[i] = Withheld
 		default:
-			read[i] = cutWords(text, room)
+			read[i], cut[i] = cutWords(text, room), len(text) > room
 		}
 		most -= min(len(text), max(room, 0))
 	}
-	redacted := redactPrivate(read, r.private)
+	redacted := redactPrivate(read, cut, r.private)
 	for i, words := range instead {
 		redacted[i] = cmp.Or(words, redacted[i])
 	}
 	return redacted
 }
 
-// redactPrivate returns texts without private values.
-func redactPrivate(texts, private []string) []string {
+// redactPrivate returns texts, of which some were cut, without private values.
+func redactPrivate(texts []string, cut []bool, private []string) []string {
 	short := make([]string, len(texts))
 	for i, words := range texts {
 		short[i] = quotedValue.ReplaceAllString(message.OmitObjects(words), "$1")
 	}
-	return hideValues(short, private)
+	return hideValues(short, cut, private)
 }
 
 // CutAnswer returns the beginning of long words, with an end that closes an open value.
@@ -180,7 +180,8 @@ func cutWords(words string, most int) string {
 	if len(words) <= most {
 		return words
 	}
-	return strings.ToValidUTF8(words[:most], "") + openEnd
+	// After a backslash, the end would be a part of the value.
+	return strings.TrimRight(strings.ToValidUTF8(words[:most], ""), `\`) + openEnd
 }
 
 // isNil reports whether there is no object: a nil interface, or a nil pointer in an interface.
@@ -196,19 +197,20 @@ func hasSecret(words string, secrets []string) bool {
 // secretValues returns the values of those objects that are Secrets, as texts quote them and as a request has them. few is false if there are more than
 // maxSecretValues.
 func secretValues(objects ...Object) (all []string, few bool) {
-	count := 0
+	seen := map[string]bool{}
 	for _, obj := range objects {
 		secret, ok := obj.(*corev1.Secret)
 		if !ok || secret == nil {
 			continue
 		}
-		if count += len(secret.Data); count > maxSecretValues {
-			return nil, false
-		}
 		for _, value := range secret.Data {
-			if len(value) > 0 {
-				all = append(append(all, Spellings(string(value))...), base64.StdEncoding.EncodeToString(value))
+			if len(value) == 0 || seen[string(value)] {
+				continue
 			}
+			if seen[string(value)] = true; len(seen) > maxSecretValues {
+				return nil, false
+			}
+			all = append(append(all, Spellings(string(value))...), base64.StdEncoding.EncodeToString(value))
 		}
 	}
 	return all, true

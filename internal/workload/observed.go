@@ -157,8 +157,8 @@ func (o *Observed) otherAutoscaler() bool { return o.Data == nil && o.Autoscaler
 func (o *Observed) buildOptions(inputs resource.BuildInputs, serving *appv1.ServingSpec) resource.BuildOptions {
 	lost := o.lostReplicas()
 	return resource.BuildOptions{
-		Selector: o.selectorToBuild(), Foreign: o.foreign && !o.serviceForeign, Inputs: inputs, Autoscaled: o.Scaled && (o.Object != nil || lost != nil), LostReplicas: lost,
-		OtherAutoscaler: o.otherAutoscaler(), Sizes: o.sizes, LiveReplicas: o.liveReplicas(), Serving: serving,
+		Selector: o.selectorToBuild(), Foreign: o.foreign, ForeignService: o.serviceForeign, Inputs: inputs, Sizes: o.sizes, Serving: serving,
+		Autoscaled: o.Scaled && (o.Object != nil || lost != nil), LostReplicas: lost, OtherAutoscaler: o.otherAutoscaler(), LiveReplicas: o.liveReplicas(),
 	}
 }
 

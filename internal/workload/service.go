@@ -212,7 +212,7 @@ func hasReadyEndpoint(slice discoveryv1.EndpointSlice) bool {
 func (r *Reconciler) FreeNodePorts(
 	ctx context.Context, in *Input, w *resource.Workload, seen *Observed, req *apply.Request,
 ) (freed apply.ChangeSet, refused *ApplyResult, err error) {
-	if seen.Service != nil || len(w.Ports) == 0 {
+	if seen.Service != nil || len(w.Ports) == 0 || seen.foreign { // Next to a Deployment of others, the new Service leads to no pod.
 		return nil, nil, nil
 	}
 	wanted := serviceOf(w)
