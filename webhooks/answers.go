@@ -95,15 +95,16 @@ type asker struct {
 
 // askerOf returns the asker of a review. old is nil for a creation.
 func (v *validator[T]) askerOf(ctx context.Context, obj, old client.Object) *asker {
-	return v.newAsker(obj.GetNamespace(), old != nil && v.isProven(ctx, obj, old))
+	return v.newAsker(ctx, obj.GetNamespace(), old != nil && v.isProven(ctx, obj, old))
 }
 
 // newAsker returns the asker of a review of a namespace.
-func (s *validators) newAsker(namespace string, proven bool) *asker {
+func (s *validators) newAsker(ctx context.Context, namespace string, proven bool) *asker {
+	of := s.limits.shareOf(ctx)
 	return &asker{
 		proven:  proven,
-		mayLook: sync.OnceValue(func() bool { return s.limits.looks.tryTurn(namespace) && s.limits.allLooks.tryTurn("") }),
-		mayAsk:  sync.OnceValue(func() bool { return s.limits.asks.tryTurn(namespace) && s.limits.allAsks.tryTurn("") }),
+		mayLook: sync.OnceValue(func() bool { return of.looks.tryTurn(namespace) && of.allLooks.tryTurn("") }),
+		mayAsk:  sync.OnceValue(func() bool { return of.asks.tryTurn(namespace) && of.allAsks.tryTurn("") }),
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	kjson "sigs.k8s.io/json"
@@ -44,7 +45,10 @@ func (h *defaultsHandler) Handle(ctx context.Context, req admission.Request) adm
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.patience)
 	defer cancel()
-	done, ok := h.limits.reviews.beginTurn(ctx, req.Namespace, h.patience)
+	if req.Operation == admissionv1.Update { // A creation proves nothing.
+		guard.Prove(ctx, func() bool { return h.isProven(ctx, &req, identityOf(req.Namespace, req.Object.Raw)) })
+	}
+	done, ok := h.limits.shareOf(ctx).reviews.beginTurn(ctx, req.Namespace, h.patience)
 	if !ok {
 		return admission.Allowed("").WithWarnings(messageNotReviewed)
 	}
@@ -54,10 +58,7 @@ func (h *defaultsHandler) Handle(ctx context.Context, req admission.Request) adm
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("decode the request: %w", err))
 	}
 	found.SetNamespace(req.Namespace) // The proof and the plan are about the same namespace, whatever a forged object states.
-	who := h.newAsker(req.Namespace, h.isProven(ctx, &req, found))
-	if who.proven {
-		guard.Prove(ctx, func() bool { return true })
-	}
+	who := h.newAsker(ctx, req.Namespace, h.isProven(ctx, &req, found))
 	if found.GetDeletionTimestamp() != nil || h.keepsSpec(&req, found) {
 		return admission.Allowed("")
 	}
@@ -76,7 +77,7 @@ func (h *defaultsHandler) Handle(ctx context.Context, req admission.Request) adm
 }
 
 // isProven reports whether the author of a review could read the stored AppDefaults: the UID is that in the cache.
-func (h *defaultsHandler) isProven(ctx context.Context, req *admission.Request, found *stored.AppDefaults) bool {
+func (h *defaultsHandler) isProven(ctx context.Context, req *admission.Request, found client.Object) bool {
 	if req.Operation != admissionv1.Update || found.GetUID() == "" {
 		return false
 	}

@@ -67,7 +67,7 @@ func newValidators(t testing.TB, cache, live client.Reader) *validators {
 	}
 	return &validators{
 		cache: cache, live: live, scheme: scheme, standards: standards, patience: time.Hour,
-		limits: newLimits(),
+		limits: newLimits(runtime.GOMAXPROCS(0)),
 		today:  resource.BuildOptions{Inputs: resource.BuildInputs{Rendering: resource.RenderingLatest}, Unrecorded: true},
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -66,7 +67,8 @@ func (h *handler[T]) Handle(ctx context.Context, req admission.Request) admissio
 	defer cancel()
 	switch req.Operation {
 	case admissionv1.Create, admissionv1.Update:
-		done, ok := h.limits.reviews.beginTurn(ctx, req.Namespace, h.patience)
+		h.proveAddress(ctx, &req)
+		done, ok := h.limits.shareOf(ctx).reviews.beginTurn(ctx, req.Namespace, h.patience)
 		if !ok {
 			return admission.Allowed("").WithWarnings(messageNotReviewed)
 		}
@@ -93,6 +95,31 @@ func (h *handler[T]) Handle(ctx context.Context, req admission.Request) admissio
 	return admission.Errored(http.StatusBadRequest, err)
 }
 
+// proveAddress has the address of an update count as proven if the update states the UID of the stored resource. An update proves this before it waits
+// for its turn: the reviews of strangers can make it wait in vain.
+func (h *handler[T]) proveAddress(ctx context.Context, req *admission.Request) {
+	if req.Operation != admissionv1.Update {
+		return
+	}
+	guard.Prove(ctx, func() bool {
+		return h.isProven(ctx, identityOf(req.Namespace, req.Object.Raw), identityOf(req.Namespace, req.OldObject.Raw))
+	})
+}
+
+// identityOf returns the name and the UID that an object states. Nothing else of the object is kept.
+func identityOf(namespace string, raw []byte) client.Object {
+	var stated struct {
+		Metadata struct {
+			Name string    `json:"name"`
+			UID  types.UID `json:"uid"`
+		} `json:"metadata"`
+	}
+	if kjson.UnmarshalCaseSensitivePreserveInts(raw, &stated) != nil {
+		return &metav1.PartialObjectMetadata{}
+	}
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: stated.Metadata.Name, UID: stated.Metadata.UID}}
+}
+
 // validateChange validates a new or changed resource. A resource that is being deleted passes. A resource whose spec is the same, byte by byte,
 // also passes, even if the spec cannot be decoded; its new annotations only cause warnings.
 func (h *handler[T]) validateChange(ctx context.Context, req *admission.Request) (admission.Warnings, error) {
@@ -105,7 +132,6 @@ func (h *handler[T]) validateChange(ctx context.Context, req *admission.Request)
 		if before, err = h.decodeResource(req, req.OldObject); err != nil {
 			return nil, err
 		}
-		guard.Prove(ctx, func() bool { return h.isProven(ctx, now, before) })
 		same := now.Raw().Equal(before.Raw())
 		if now.GetDeletionTimestamp() != nil {
 			return nil, nil

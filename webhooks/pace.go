@@ -3,20 +3,30 @@ package webhooks
 import (
 	"context"
 	"maps"
-	"runtime"
 	"strings"
 	"sync"
 	"time"
 
 	apivalidation "k8s.io/apimachinery/pkg/util/validation"
+
+	"huolala.cn/app-operator/internal/guard"
 )
 
 // limits are the concurrency and the rates of the webhooks of one process. Each limit counts by namespace, so that the loop of one tenant
 // takes nothing from another.
 type limits struct {
-	// plans limits plans of changes: two at once, one at once of a namespace, and five a second of a namespace.
+	// plans limits plans of changes: two at once, one at once of a namespace, and five a second of a namespace. Only a request with proof has a
+	// plan of a change.
 	plans *paces
-	// reviews limits reviews at once to the number of processors, half of them of one namespace.
+	// The embedded share is for addresses that have proved to send genuine reviews, and for all addresses until one of them has.
+	share
+	// strangers is the share of all other addresses together. A forged review can state any namespace, and takes nothing from a genuine one.
+	strangers share
+}
+
+// share is what a group of addresses can take up.
+type share struct {
+	// reviews limits reviews at once to the number of processors, of strangers to half of it, at least two; half of them are of one namespace at most.
 	reviews *paces
 	// looks and asks limit the reads of requests without proof from the cache and from the API server for each namespace. allLooks and
 	// allAsks limit the reads of all namespaces together, because the request itself states its namespace.
@@ -39,12 +49,26 @@ var (
 	allAskRate  = rate{100 * time.Millisecond, 20}
 )
 
-func newLimits() *limits {
-	processors := max(2, runtime.GOMAXPROCS(0))
-	return &limits{
-		plans: newPaces(maxPlans, 1, planRate), reviews: newPaces(processors, processors/2, rate{}),
-		looks: newPaces(0, 0, lookRate), allLooks: newPaces(0, 0, allLookRate), asks: newPaces(0, 0, askRate), allAsks: newPaces(0, 0, allAskRate),
+// newLimits returns the limits of a process that has a number of processors.
+func newLimits(processors int) *limits {
+	processors = max(2, processors)
+	return &limits{plans: newPaces(maxPlans, 1, planRate), share: newShare(processors), strangers: newShare(max(2, processors/2))}
+}
+
+// newShare returns a share with a number of reviews at once.
+func newShare(reviews int) share {
+	return share{
+		reviews: newPaces(reviews, max(1, reviews/2), rate{}),
+		looks:   newPaces(0, 0, lookRate), allLooks: newPaces(0, 0, allLookRate), asks: newPaces(0, 0, askRate), allAsks: newPaces(0, 0, allAskRate),
 	}
+}
+
+// shareOf returns the share that the client of a request has a part in.
+func (l *limits) shareOf(ctx context.Context) *share {
+	if guard.IsOutranked(ctx) {
+		return &l.strangers
+	}
+	return &l.share
 }
 
 // paces limits by namespace how much is done at once, and how often.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	goruntime "runtime"
 	"strconv"
 	"time"
 
@@ -131,7 +132,7 @@ func (w *Webhooks) SetupWithManager(mgr ctrl.Manager, planner Planner) error {
 	s := validators{
 		patience: w.opts.Patience, followSecrets: w.opts.FollowSecrets, disabled: w.opts.DisabledFeatures,
 		cache: mgr.GetCache(), live: mgr.GetAPIReader(), scheme: mgr.GetScheme(), standards: standards,
-		planner: planner, limits: newLimits(), ownNamespace: w.opts.OwnNamespace,
+		planner: planner, limits: newLimits(goruntime.GOMAXPROCS(0)), ownNamespace: w.opts.OwnNamespace,
 		today: resource.BuildOptions{Inputs: resource.BuildInputs{Rendering: w.opts.Rendering}, Unrecorded: true},
 	}
 	s.registerKinds(mgr.GetWebhookServer())

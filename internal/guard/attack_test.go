@@ -255,6 +255,9 @@ func TestValues(t *testing.T) {
 func TestProofs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newGuard(Webhooks, nil, Report{}).proofs
+		if p.outranks(address(1000)) {
+			t.Error("an address is outranked without any proof")
+		}
 		for i := range maxProven + 1 {
 			p.addProof(address(i))
 			<-time.After(time.Second)
@@ -262,8 +265,11 @@ func TestProofs(t *testing.T) {
 		if p.isProven(address(0)) || !p.isProven(address(1)) || !p.isProven(address(maxProven)) || p.isProven(address(1000)) {
 			t.Error("not the latest proofs count")
 		}
+		if !p.outranks(address(0)) || p.outranks(address(1)) || p.outranks(address(maxProven)) || !p.outranks(address(1000)) {
+			t.Error("not the addresses without a proof are outranked")
+		}
 		<-time.After(proofLasts)
-		if p.isProven(address(maxProven)) {
+		if p.isProven(address(maxProven)) || p.outranks(address(1000)) {
 			t.Error("a proof counts for ever")
 		}
 	})

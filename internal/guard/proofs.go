@@ -25,6 +25,13 @@ func Prove(ctx context.Context, proof func() bool) {
 	}
 }
 
+// IsOutranked reports whether the address of a context has proved nothing while another address has. A server that shares out more than connections
+// and bytes keeps the share of proven addresses free of such clients. Without any proof no client is outranked: one of them is the genuine one.
+func IsOutranked(ctx context.Context) bool {
+	c, ok := ctx.Value(connKey{}).(*conn)
+	return ok && c.guard.proofs.outranks(c.from)
+}
+
 // proofs are the addresses that have proved to send genuine requests.
 type proofs struct {
 	mu   sync.Mutex
@@ -39,6 +46,22 @@ func (p *proofs) provenSince(from netip.Addr, age time.Duration) bool {
 	defer p.mu.Unlock()
 	last, ok := p.last[from]
 	return ok && time.Since(last) < age
+}
+
+// outranks reports whether other addresses count as proven, and an address does not.
+func (p *proofs) outranks(from netip.Addr) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	others := false
+	for known, at := range p.last {
+		if time.Since(at) < proofLasts {
+			if known == from {
+				return false
+			}
+			others = true
+		}
+	}
+	return others
 }
 
 // addProof notes a proof. If there are too many proven addresses, the oldest proof is dropped.
