@@ -30,6 +30,11 @@ func applyServerDefaults(pod *corev1.PodSpec) {
 func applyContainerDefaults(c *corev1.Container, hostNetwork bool) {
 	c.Resources = storedResources(c.Resources)
 	applyPullPolicyDefault(&c.ImagePullPolicy, c.Image)
+	for _, probe := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
+		if probe != nil && probe.GRPC != nil && probe.GRPC.Service == nil {
+			probe.GRPC.Service = ptr.To("") // The field has no omitempty: null would be applied, and defaulted.
+		}
+	}
 	for i := range c.Env {
 		if from := c.Env[i].ValueFrom; from != nil {
 			applyFieldRefDefaults(from.FieldRef)

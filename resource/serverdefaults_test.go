@@ -1,6 +1,9 @@
 package resource
 
 import (
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,6 +34,68 @@ func TestPullPolicies(t *testing.T) {
 		}
 		if got := pod.Containers[1].ImagePullPolicy; got != corev1.PullNever {
 			t.Errorf("%q: %s in place of what is stated", image, got)
+		}
+	}
+}
+
+// mayBeNull are the fields of a pod that an object has as null while they are unset, as they have no omitempty, and the reason why that is no difference to the
+// object that the API server stores.
+var mayBeNull = map[string]string{
+	"RBDVolumeSource.CephMonitors":       "required",
+	"CephFSVolumeSource.Monitors":        "required",
+	"ScaleIOVolumeSource.SecretRef":      "required",
+	"PodSpec.Containers":                 "required",
+	"NodeSelector.NodeSelectorTerms":     "required",
+	"ProjectedVolumeSource.Sources":      "stored as null",
+	"TypedLocalObjectReference.APIGroup": "stored as null",
+	"TypedObjectReference.APIGroup":      "stored as null",
+	"EvictionResponder.Priority":         "required",
+	"GRPCAction.Service":                 "set by applyContainerDefaults, as the API server sets it",
+}
+
+// TestNullsAreNoDifference walks all fields of a pod: each field that is null while it is unset is known.
+func TestNullsAreNoDifference(t *testing.T) {
+	seen := map[reflect.Type]bool{}
+	var walk func(typ reflect.Type)
+	walk = func(typ reflect.Type) {
+		for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice || typ.Kind() == reflect.Map {
+			typ = typ.Elem()
+		}
+		if typ.Kind() != reflect.Struct || seen[typ] {
+			return
+		}
+		seen[typ] = true
+		for i := range typ.NumField() {
+			f := typ.Field(i)
+			tag, kind := f.Tag.Get("json"), f.Type.Kind()
+			if !f.IsExported() || tag == "-" {
+				continue
+			}
+			nullable := kind == reflect.Pointer || kind == reflect.Slice || kind == reflect.Map
+			if name := typ.Name() + "." + f.Name; nullable && !strings.Contains(tag, "omit") && !strings.Contains(tag, "inline") && mayBeNull[name] == "" {
+				t.Errorf("%s is null while it is unset: is that what the API server stores?", name)
+			}
+			walk(f.Type)
+		}
+	}
+	walk(reflect.TypeFor[corev1.PodSpec]())
+}
+
+// TestProbesByGRPC has a probe without a service in each place of each container: the API server stores an empty one.
+func TestProbesByGRPC(t *testing.T) {
+	probe := func() *corev1.Probe {
+		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: 80}}}
+	}
+	container := func() corev1.Container {
+		return corev1.Container{LivenessProbe: probe(), ReadinessProbe: probe(), StartupProbe: probe()}
+	}
+	pod := corev1.PodSpec{Containers: []corev1.Container{container(), container()}, InitContainers: []corev1.Container{container()}}
+	applyServerDefaults(&pod)
+	for _, c := range slices.Concat(pod.Containers, pod.InitContainers) {
+		for _, p := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
+			if p.GRPC.Service == nil || *p.GRPC.Service != "" {
+				t.Errorf("the service is %v", p.GRPC.Service)
+			}
 		}
 	}
 }

@@ -17,6 +17,7 @@ const (
 	messageSecretUnreadable      = "Cannot read Secret %s; retrying"
 	messagePasswordOfReference   = "The password in the Secret of spec.db.rootPassSecretRef"
 	messageSecretMissing         = "does not exist"
+	messagePasswordUnusable      = "has a password in its key %s with which no container starts: it has the character NUL, or more than 100 KiB"
 	messageSecretKeyMissing      = "has no value for the key %q"
 	messageSecretForbidden       = "Secret %s cannot be read: %s"
 	messagePasswordNotInSpec     = "The password is not in the spec"

@@ -1,6 +1,7 @@
 package database
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -23,6 +24,9 @@ import (
 
 // rootUser is the name of the user that the password is for.
 const rootUser = "root"
+
+// maxPassword is the longest password that a variable of a container can have, in bytes: Linux takes variables of 128 KiB with their names.
+const maxPassword = 100 << 10
 
 // password has the sources of the password of a database: the value that the spec states or names, and the value that the Secret
 // has; either may be empty. The database takes its password over when it first starts on an empty volume, and never again. So the
@@ -164,10 +168,14 @@ func (db *database) statedPassword(ctx context.Context) (string, error) {
 	}
 	missing := messageSecretMissing
 	if secret != nil {
-		if password := secret.Data[key]; len(password) > 0 {
+		switch password := secret.Data[key]; {
+		case len(password) == 0:
+			missing = fmt.Sprintf(messageSecretKeyMissing, key)
+		case len(password) > maxPassword || bytes.IndexByte(password, 0) >= 0:
+			missing = fmt.Sprintf(messagePasswordUnusable, key)
+		default:
 			return string(password), nil
 		}
-		missing = fmt.Sprintf(messageSecretKeyMissing, key)
 	}
 	err = fmt.Errorf("secret %s %s", ref.Name, missing)
 	return "", &reconciler.FailedError{

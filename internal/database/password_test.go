@@ -1,6 +1,7 @@
 package database
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -79,6 +80,25 @@ func withObjects(t *testing.T, cm *appv1.CloudManager, state view, objects ...cl
 type testDatabase struct {
 	*database
 	seen view
+}
+
+// TestStatedPassword reads passwords with which a container can start, and others.
+func TestStatedPassword(t *testing.T) {
+	cm, w := databaseOf(t, "1Gi")
+	cm.Spec.DB.RootPassSecretRef = &appv1.SecretKeyRef{Name: "mine", Key: "root"}
+	for value, want := range map[string]string{
+		"good": "", strings.Repeat("a", maxPassword): "", "": "no value for the key", "a\x00b": "no container starts", strings.Repeat("a", maxPassword+1): "no container starts",
+	} {
+		db := withObjects(t, cm, liveDatabase(cm, w), secretOf("mine", map[string]string{"root": value}))
+		got, err := db.statedPassword(t.Context())
+		reason, message := reconciler.ReasonAndMessageOf(cmp.Or(err, errors.New("")))
+		if want == "" && (err != nil || got != value) || want != "" && (got != "" || reason != appv1.ReasonSecretNotFound || !strings.Contains(message, want)) {
+			t.Errorf("%d bytes, %.8q: %s %s", len(value), value, reason, message)
+		}
+		if len(message) > 1000 || strings.Contains(message, "a\x00b") {
+			t.Errorf("the message has the password: %.100s", message)
+		}
+	}
 }
 
 // secretOf returns a Secret with data.

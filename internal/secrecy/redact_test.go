@@ -90,6 +90,8 @@ func TestPartsOfValues(t *testing.T) {
 		"the token of a header":          withValue("Bearer " + private),
 		"a line":                         withValue("-----BEGIN KEY-----\n" + private + "\n-----END KEY-----\n"),
 		"the value of a key of JSON":     withValue(`{"auth": "` + private + `"}`),
+		"a text in a list of JSON":       withValue(`{"x": {"y": [1, "` + private + `"]}}`),
+		"the decoded password of a URL":  withValue("postgres://shop:" + strings.Replace(private, "C", "%43", 1) + "@db.example.com/shop"),
 		"the parameter of a query":       withValue("https://shop.example.com/hook?token=" + private + "&x=1"),
 		"the attribute of a CSI volume":  driver,
 		"the query of a probe":           main(func(c *corev1.Container) { c.LivenessProbe = httpProbe("/h?" + private) }),

@@ -130,6 +130,10 @@ func TestApplyAgain(t *testing.T) {
 	file := manifestsWithLists(t, ns)
 	kubectl("apply", "-f", file)
 	m.Idle(t)
+	reasons := kubectl("get", "-f", file, "-o", `jsonpath={range .items[*]}{.kind}={.status.conditions[?(@.type=="Applied")].reason} {end}`)
+	if strings.Contains(reasons, appv1.ReasonOverridden) || !strings.Contains(reasons, "App=") {
+		t.Errorf("the API server has not kept a field as applied: %s", reasons)
+	}
 	was := podTemplates(t, ns)
 	if len(was) != 5 { // The later tiers wait for pods.
 		t.Fatalf("there are %d workloads: %v", len(was), slices.Sorted(maps.Keys(was)))

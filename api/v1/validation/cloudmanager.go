@@ -129,8 +129,11 @@ func database(db *appv1.Database, at *field.Path) field.ErrorList {
 	return collected(errs)
 }
 
-// rootPass checks that the password is not to be read from the Secret that it is written to.
+// rootPass checks that a container can have the password, and that the password is not to be read from the Secret that it is written to.
 func rootPass(db *appv1.DatabaseTier, name string, at *field.Path) field.ErrorList {
+	if errs := withoutNUL(at.Child("rootPass"), db.RootPass); len(errs) > 0 {
+		return errs
+	}
 	if ref := db.RootPassSecretRef; ref != nil && ref.Name == name+"auth" {
 		return field.ErrorList{field.Invalid(at.Child("rootPassSecretRef", "name"), ref.Name, messageDatabaseSecretReserved)}
 	}

@@ -33,6 +33,7 @@ func TestCloudManager(t *testing.T) {
 		"the volume's place":    {"{}", "{}", "{statefulSet: {volumeMounts: [{mountPath: /a/, name: a}], volumes: [{name: a, emptyDir: {}}], storage: {mountPath: /a}}}", []string{"FieldValueInvalid spec.db.statefulSet.volumeMounts[0].mountPath"}},
 		"the password stated":   {"{envs: [{name: MARIADB_ROOT_PASSWORD, value: a}]}", "{}", "{statefulSet: {envs: [{name: MYSQL_ROOT_PASSWORD, value: a}]}}", []string{"FieldValueForbidden spec.db.statefulSet.envs[0]"}},
 		"no deadline":           {"{}", "{minReadySeconds: 600}", "{statefulSet: {minReadySeconds: 600}}", []string{"FieldValueInvalid spec.identity.deployment.minReadySeconds"}},
+		"a password with NUL":   {"{}", "{}", `{statefulSet: {}, rootPass: "a\0b"}`, []string{"FieldValueInvalid spec.db.rootPass"}},
 		"a password's Secret":   {"{}", "{}", "{statefulSet: {}, rootPassSecretRef: {name: any}}", nil},
 		"the password's Secret": {"{}", "{}", "{statefulSet: {name: a}, rootPassSecretRef: {name: aauth}}", []string{"FieldValueInvalid spec.db.rootPassSecretRef.name"}},
 	} {
