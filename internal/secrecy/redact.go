@@ -164,7 +164,7 @@ func (r *redaction) redactTexts(texts []string, most int) []string {
 	return redacted
 }
 
-// redactPrivate returns texts, of which some were cut, without private values.
+// redactPrivate returns texts without private values; cut is true for each text that was cut.
 func redactPrivate(texts []string, cut []bool, private []string) []string {
 	short := make([]string, len(texts))
 	for i, words := range texts {
