@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -27,6 +28,8 @@ type wokenKind struct {
 	// PriorityQueue is nil: the other functions are not called.
 	priorityqueue.PriorityQueue[ctrl.Request]
 	deps *Deps
+	// mu is held by the writers of the numbers below: two groups are listed at once.
+	mu sync.Mutex
 	// events is the number of events so far, and seen their number at the latest list.
 	events, lists, seen int
 	added               []ctrl.Request
@@ -50,6 +53,8 @@ func newWokenKind(t *testing.T, k *kind, size int) *wokenKind {
 			return nil
 		},
 		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+			made.mu.Lock()
+			defer made.mu.Unlock()
 			made.lists++
 			made.seen = made.events
 			return meta.SetList(list, items)
@@ -60,6 +65,8 @@ func newWokenKind(t *testing.T, k *kind, size int) *wokenKind {
 
 // AddWithOpts implements priorityqueue.PriorityQueue.
 func (w *wokenKind) AddWithOpts(o priorityqueue.AddOpts, requests ...ctrl.Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.added = append(w.added, requests...)
 	if o.Priority != nil && len(requests) > 0 {
 		w.priorities = append(w.priorities, *o.Priority)
@@ -72,7 +79,9 @@ func (w *wokenKind) ShuttingDown() bool { return w.ends.Load() }
 // update sends an event of an object that has changed.
 func (w *wokenKind) update(t *testing.T, events handler.EventHandler, obj client.Object) {
 	t.Helper()
+	w.mu.Lock()
 	w.events++
+	w.mu.Unlock()
 	was, ok := obj.DeepCopyObject().(client.Object)
 	if !ok {
 		t.Fatalf("%T", obj)
