@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -75,7 +76,10 @@ func TestRunUnclear(t *testing.T) {
 			s := newRunServer(t, endedStatus(0, ""))
 			ctx, interrupt := context.WithCancel(context.Background())
 			defer interrupt()
+			var answering sync.Mutex // The request after one that is cut comes by another connection.
 			s.answer = func(q *http.Request, body string) runtime.Object {
+				answering.Lock()
+				defer answering.Unlock()
 				reads := strings.Contains(q.URL.Path, "/jobs/") && q.Method == http.MethodGet
 				switch {
 				case strings.HasSuffix(q.URL.Path, "/jobs") && q.Method == http.MethodPost:
