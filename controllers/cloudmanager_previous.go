@@ -83,7 +83,7 @@ func (r *CloudManagerReconciler) repairTier(
 	return done.EventOf(), done.Err
 }
 
-// rememberedNames returns the names of the components whose memory is kept: those that a tier states, has in force, or still has objects of.
+// rememberedNames returns the names of the components whose memory is kept: the names that a tier states, has in force, or still has objects of.
 func rememberedNames(plan *tiers.Plan, observed []observedTier) (names []string) {
 	for i := range plan.Tiers {
 		names = append(names, plan.Tiers[i].Name, observed[i].stated)

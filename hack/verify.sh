@@ -19,7 +19,7 @@ check() {
   "$@" || failed+=("$name")
 }
 
-# checksums: those of the files that are generated.
+# checksums prints the checksums of the generated files.
 checksums() {
   local sum=(sha256sum)
   command -v sha256sum >/dev/null || sum=(shasum -a 256)

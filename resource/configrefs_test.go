@@ -88,36 +88,40 @@ func TestConfigReferencesOfAllTypes(t *testing.T) {
 		"CephFSVolumeSource.SecretFile", "CinderVolumeSource.SecretRef", "FlexVolumeSource.SecretRef", "ISCSIVolumeSource.SecretRef", "RBDVolumeSource.SecretRef",
 		"ScaleIOVolumeSource.SecretRef", "StorageOSVolumeSource.SecretRef", "PodSpec.ImagePullSecrets",
 	}
-	found, seen := map[string]bool{}, map[reflect.Type]bool{}
-	var walk func(reflect.Type)
-	walk = func(typ reflect.Type) {
-		for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice || typ.Kind() == reflect.Map {
-			typ = typ.Elem()
+	found := map[string]bool{}
+	visitFields(reflect.TypeFor[corev1.PodTemplateSpec](), map[reflect.Type]bool{}, func(typ reflect.Type, f reflect.StructField) {
+		below := f.Type
+		for below.Kind() == reflect.Pointer || below.Kind() == reflect.Slice {
+			below = below.Elem()
 		}
-		if typ.Kind() != reflect.Struct || seen[typ] {
-			return
-		}
-		seen[typ] = true
-		for i := range typ.NumField() {
-			f := typ.Field(i)
-			below := f.Type
-			for below.Kind() == reflect.Pointer || below.Kind() == reflect.Slice {
-				below = below.Elem()
+		switch {
+		case strings.HasPrefix(below.Name(), "ConfigMap") || strings.HasPrefix(below.Name(), "Secret") && below.Name() != "SecretReference":
+			found[below.Name()] = true
+		case strings.Contains(f.Name, "Secret") || strings.Contains(f.Name, "ConfigMap"):
+			if !slices.Contains(content, typ.Name()) {
+				found[typ.Name()+"."+f.Name] = true
 			}
-			switch {
-			case strings.HasPrefix(below.Name(), "ConfigMap") || strings.HasPrefix(below.Name(), "Secret") && below.Name() != "SecretReference":
-				found[below.Name()] = true
-			case strings.Contains(f.Name, "Secret") || strings.Contains(f.Name, "ConfigMap"):
-				if !slices.Contains(content, typ.Name()) {
-					found[typ.Name()+"."+f.Name] = true
-				}
-			}
-			walk(f.Type)
 		}
-	}
-	walk(reflect.TypeFor[corev1.PodTemplateSpec]())
+	})
 	want := slices.Sorted(slices.Values(slices.Concat(content, credentials)))
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(found))); diff != "" {
 		t.Errorf("references below a pod template (-known +found):\n%s", diff)
+	}
+}
+
+// visitFields visits each exported field of a type and of the types below it, each type once.
+func visitFields(typ reflect.Type, seen map[reflect.Type]bool, visit func(of reflect.Type, f reflect.StructField)) {
+	for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice || typ.Kind() == reflect.Map {
+		typ = typ.Elem()
+	}
+	if typ.Kind() != reflect.Struct || seen[typ] {
+		return
+	}
+	seen[typ] = true
+	for i := range typ.NumField() {
+		if f := typ.Field(i); f.IsExported() {
+			visit(typ, f)
+			visitFields(f.Type, seen, visit)
+		}
 	}
 }

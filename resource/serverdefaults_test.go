@@ -55,30 +55,16 @@ var mayBeNull = map[string]string{
 
 // TestNullsAreNoDifference walks all fields of a pod: each field that is null while it is unset is known.
 func TestNullsAreNoDifference(t *testing.T) {
-	seen := map[reflect.Type]bool{}
-	var walk func(typ reflect.Type)
-	walk = func(typ reflect.Type) {
-		for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice || typ.Kind() == reflect.Map {
-			typ = typ.Elem()
-		}
-		if typ.Kind() != reflect.Struct || seen[typ] {
+	visitFields(reflect.TypeFor[corev1.PodSpec](), map[reflect.Type]bool{}, func(typ reflect.Type, f reflect.StructField) {
+		tag, kind := f.Tag.Get("json"), f.Type.Kind()
+		nullable := kind == reflect.Pointer || kind == reflect.Slice || kind == reflect.Map
+		if !nullable || tag == "-" || strings.Contains(tag, "omit") || strings.Contains(tag, "inline") {
 			return
 		}
-		seen[typ] = true
-		for i := range typ.NumField() {
-			f := typ.Field(i)
-			tag, kind := f.Tag.Get("json"), f.Type.Kind()
-			if !f.IsExported() || tag == "-" {
-				continue
-			}
-			nullable := kind == reflect.Pointer || kind == reflect.Slice || kind == reflect.Map
-			if name := typ.Name() + "." + f.Name; nullable && !strings.Contains(tag, "omit") && !strings.Contains(tag, "inline") && mayBeNull[name] == "" {
-				t.Errorf("%s is null while it is unset: is that what the API server stores?", name)
-			}
-			walk(f.Type)
+		if name := typ.Name() + "." + f.Name; mayBeNull[name] == "" {
+			t.Errorf("%s is null while it is unset: is that what the API server stores?", name)
 		}
-	}
-	walk(reflect.TypeFor[corev1.PodSpec]())
+	})
 }
 
 // TestProbesByGRPC has a probe without a service in each place of each container: the API server stores an empty one.

@@ -4,7 +4,7 @@
 //	omitzero TYPES CONFIGURATIONS
 //
 // finds the lists and maps with omitzero in the folder TYPES, and rewrites their fields and With functions in the folder
-// CONFIGURATIONS. It fails if there are none, or if one of them is not as the generator writes it.
+// CONFIGURATIONS. The command fails without such a field, and if the generator writes a field or a function in another way.
 package main
 
 import (

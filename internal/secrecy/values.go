@@ -29,11 +29,11 @@ const (
 type limits struct{ values, bytes, parts int }
 
 var (
-	// ownLimits are those for objects of the operator. Of parts, there are as many as maxPartBytes has.
+	// ownLimits are the limits for objects of the operator. maxPartBytes limits the parts.
 	ownLimits = limits{values: 10_000, bytes: 1 << 20, parts: math.MaxInt}
-	// foreignLimits are those for objects of others, which the cache reads one by one.
+	// foreignLimits are the limits for objects of others, which the cache reads one by one.
 	foreignLimits = limits{values: 500, bytes: 64 << 10, parts: 5000}
-	// podLimits are those for pods, also of resources. A kubelet has long words about few pods only.
+	// podLimits are the limits for pods, also of resources. A kubelet has long words about few pods only.
 	podLimits = limits{values: 1000, bytes: 128 << 10, parts: 8000}
 )
 
