@@ -268,6 +268,8 @@ func scaledTwice(template bool) func(*testing.T, string) {
 		plane.Read(t, united)
 		if template {
 			plane.Change(t, united, func() { united.Spec.Replicas = ptr.To[int32](4) })
+			// No order holds between events of two kinds. With the deletion seen first, the former number counts once more.
+			plane.Stands(t, united, "Ready=False/"+appv1.ReasonScaleConflict)
 			plane.Delete(t, theirs)
 		} else {
 			plane.Change(t, united, func() { united.Spec.DeploymentName = "free" })
