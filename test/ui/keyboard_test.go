@@ -50,8 +50,8 @@ func (b *tab) press(text string) {
 	b.t.Helper()
 	for range 50 {
 		b.keys(kb.Tab)
-		// A document that is being loaded has no active element.
-		if strings.Contains(value[string](b, describe+"(document.activeElement ?? document.documentElement)"), text) {
+		// A document that is being loaded has no active element, and an empty one has no root either.
+		if strings.Contains(value[string](b, describe+"(document.activeElement ?? document.documentElement ?? document.createElement('html'))"), text) {
 			return
 		}
 	}
